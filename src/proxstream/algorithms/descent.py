@@ -1,0 +1,260 @@
+"""Descent: the next point is a step from the last, and the last point is all that is remembered.
+
+Composite mirror descent (FOBOS), its lazy and implicit forms, and the two methods that it improved on: plain
+stochastic subgradients, and truncated gradients. All penalties of the past live on in x_t alone, which is why
+their zeros are fewer than dual averaging's.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from scipy.optimize import brentq
+
+from .. import _checks
+from .._checks import Array
+from ..geometries import Euclidean, Geometry, Shape
+from ..penalties import L1, ElasticNet, NoPenalty, Penalty
+from .base import Algorithm, Example, Point, Problem, check_rate, inverse_rate
+
+
+class Gradient(NamedTuple):
+    """The last gradient (or, lazily, the sum of all) and the count."""
+
+    u: Array
+    t: int
+
+
+@dataclass(frozen=True)
+class MirrorDescent(Algorithm):
+    """Composite mirror descent: u = g_t - theta_t / eta_t, h = 1/eta_t, k = 1.
+
+    x_{t+1} = argmin <g_t, x> + Psi(x) + B_R(x, x_t) / eta_t. In the Euclidean geometry it is FOBOS, a gradient step
+    and then the penalty's prox; in PNorm with L1 it is SMIDAS; in Entropy exponentiated gradients.
+    projection="lazy" projects the sum of all steps instead of the last point (u = g_1:t). implicit=True keeps the
+    loss of a linear model as it is: x_{t+1} = argmin phi(<z, x>, y) + Psi(x) + B_R(x, x_t) / eta_t.
+
+    Parameters
+    ----------
+    eta : float
+    schedule : {"sqrt", "constant", "linear"}
+        eta_t = eta/sqrt(t), eta, or eta/t (for strongly convex losses, with eta = 1/modulus).
+    geometry : Geometry
+    implicit : bool
+        Needs whole examples: `learn`, not `update`.
+    projection : {"greedy", "lazy"}
+        Lazy is for constraints alone.
+
+    Examples
+    --------
+    >>> import proxstream as ps
+    >>> learner = ps.OnlineLearner(ps.MirrorDescent(eta=1.0), ps.L1(0.5), dim=2)
+    >>> learner.update([1.0, 0.25])
+    >>> learner.point
+    array([-0.5, 0. ])
+
+    References: Duchi and Singer 2009; McMahan 2017, equations 27 and 28, appendix C.2; Xiao 2010, equation 28.
+    """
+
+    eta: float = 0.1
+    schedule: str = "sqrt"
+    geometry: Geometry = Euclidean()
+    implicit: bool = False
+    projection: str = "greedy"
+
+    name: ClassVar[str] = "mirror_descent"
+
+    def __post_init__(self) -> None:
+        check_rate(self.eta, self.schedule)
+        _checks.one_of("projection", self.projection, ("greedy", "lazy"))
+        if self.implicit and self.projection == "lazy":
+            raise ValueError("implicit=True takes projection='greedy': the step starts from the last point")
+
+    def check(self, penalty: Penalty, shape: Shape) -> None:
+        """Also refuse a soft penalty under lazy projection."""
+        super().check(penalty, shape)
+        if self.projection == "lazy" and not penalty.is_constraint:
+            raise TypeError(
+                "projection='lazy' takes a constraint (Box, NonNegative, L1Ball, L2Ball, Simplex) or no penalty; "
+                f"FTRL(past='native') keeps a soft one, got {penalty!r}"
+            )
+
+    def start(self, at: Point) -> Gradient:
+        """Return no gradient."""
+        return Gradient(np.zeros_like(at.x), 0)
+
+    def take(self, s: Gradient, at: Point, g: Array) -> Gradient:
+        """Keep g, or add it to the sum."""
+        if self.implicit:
+            raise TypeError("MirrorDescent(implicit=True) needs the loss itself: call learn(z, y, loss)")
+        return Gradient(s.u + g if self.projection == "lazy" else g, s.t + 1)
+
+    def h(self, s: Gradient) -> float:
+        """Return 1/eta_t."""
+        return inverse_rate(self.eta, self.schedule, s.t)
+
+    def problem(self, s: Gradient, at: Point) -> Problem:
+        """Return (g_t - theta_t / eta_t, 1/eta_t, 1), or (g_1:t, 1/eta_t, 1) projected lazily."""
+        h = self.h(s)
+        return Problem(s.u if self.projection == "lazy" else s.u - h * at.theta, h, 1.0)
+
+    def learn(self, s: Gradient, at: Point, example: Example, penalty: Penalty) -> tuple[Gradient, Point]:
+        """Take the example; implicitly, the one slope that agrees with the point it leads to."""
+        if not self.implicit:
+            return super().learn(s, at, example, penalty)
+        if example.z.ndim != 1 or at.x.ndim != 1:
+            raise TypeError("an implicit update takes one example of a model with one output")
+        t = s.t + 1
+        h = inverse_rate(self.eta, self.schedule, t)
+
+        def after(slope: float) -> Array:
+            return self.space.solve(penalty, slope * example.z - h * at.theta, h, 1.0)
+
+        def excess(slope: float) -> float:
+            p = float(example.z @ self.space.primal(after(slope)))
+            return float(example.loss.slope(p, example.y)) - slope
+
+        # The slope at the point reached falls as the step grows: one crossing, between no step and the explicit one.
+        explicit = excess(0.0)
+        slope = (
+            0.0 if explicit == 0.0 else brentq(excess, min(explicit, 0.0), max(explicit, 0.0), xtol=1e-300, rtol=1e-15)
+        )
+        return Gradient(slope * example.z, t), self.point(after(slope))
+
+
+@dataclass(frozen=True)
+class SGD(Algorithm):
+    """Stochastic subgradient descent: x_{t+1} = Proj(x_t - eta_t (g_t + xi_t)), xi_t a subgradient of Psi at x_t.
+
+    The baseline that composite steps improve on: under L1 its weights pass through zero and do not stay.
+
+    Parameters
+    ----------
+    eta : float
+    schedule : {"sqrt", "constant", "linear"}
+        eta_t = eta/sqrt(t), eta, or eta/t.
+
+    Examples
+    --------
+    >>> import proxstream as ps
+    >>> learner = ps.OnlineLearner(ps.SGD(eta=1.0), ps.L1(0.5), dim=2)
+    >>> learner.update([1.0, 0.25])
+    >>> learner.point
+    array([-1. , -0.25])
+
+    References: Xiao 2010, equation 3.
+    """
+
+    eta: float = 0.1
+    schedule: str = "sqrt"
+
+    name: ClassVar[str] = "sgd"
+
+    def __post_init__(self) -> None:
+        check_rate(self.eta, self.schedule)
+
+    def start(self, at: Point) -> Gradient:
+        """Return no gradient."""
+        return Gradient(np.zeros_like(at.x), 0)
+
+    def take(self, s: Gradient, at: Point, g: Array) -> Gradient:
+        """Keep g."""
+        return Gradient(g, s.t + 1)
+
+    def h(self, s: Gradient) -> float:
+        """Return 1/eta_t."""
+        return inverse_rate(self.eta, self.schedule, s.t)
+
+    def problem(self, s: Gradient, at: Point) -> Problem:
+        """Return a step with no penalty in it."""
+        h = self.h(s)
+        return Problem(s.u - h * at.x, h, 0.0)
+
+    def played_gradient(self, g: Array, at: Point, penalty: Penalty) -> Array:
+        """Return g_t + xi_t."""
+        return g + penalty.subgradient(at.x)
+
+    def step(self, s: Gradient, at: Point, g: Array, penalty: Penalty) -> tuple[Gradient, Point]:
+        """Step along g_t + xi_t and project onto the constraint: k = 0 leaves no more of Psi."""
+        return super().step(s, at, self.played_gradient(g, at, penalty), penalty)
+
+
+@dataclass(frozen=True)
+class TruncatedGradient(Algorithm):
+    """Truncated gradient: gradient steps, and every K-th round a soft threshold eta_t lam K on weights up to theta.
+
+    Parameters
+    ----------
+    eta : float
+    every : int
+        K. With every=1 and theta=inf the method is FOBOS with L1.
+    theta : float
+        Weights beyond theta are not shrunk.
+    schedule : {"sqrt", "constant", "linear"}
+
+    Examples
+    --------
+    >>> import proxstream as ps
+    >>> learner = ps.OnlineLearner(ps.TruncatedGradient(eta=1.0, every=2, schedule="constant"), ps.L1(0.5), dim=2)
+    >>> learner.update([1.0, 0.2]); learner.point
+    array([-1. , -0.2])
+    >>> learner.update([1.0, 0.2]); learner.point
+    array([-1., 0.])
+
+    References: Langford, Li and Zhang 2009; Xiao 2010, equation 29.
+    """
+
+    eta: float = 0.1
+    every: int = 10
+    theta: float = math.inf
+    schedule: str = "sqrt"
+
+    name: ClassVar[str] = "truncated_gradient"
+
+    def __post_init__(self) -> None:
+        check_rate(self.eta, self.schedule)
+        _checks.integer("every", self.every, low=1)
+        if self.theta != math.inf:
+            _checks.number("theta", self.theta, low=0.0)
+
+    def check(self, penalty: Penalty, shape: Shape) -> None:
+        """Accept no penalty, L1 and ElasticNet (whose l2 part is a gradient each step)."""
+        super().check(penalty, shape)
+        if not isinstance(penalty, (NoPenalty, L1, ElasticNet)):
+            raise TypeError(f"TruncatedGradient takes no penalty, L1 or ElasticNet, got {penalty!r}")
+
+    def start(self, at: Point) -> Gradient:
+        """Return no gradient."""
+        return Gradient(np.zeros_like(at.x), 0)
+
+    def take(self, s: Gradient, at: Point, g: Array) -> Gradient:
+        """Keep g."""
+        return Gradient(g, s.t + 1)
+
+    def h(self, s: Gradient) -> float:
+        """Return 1/eta_t."""
+        return inverse_rate(self.eta, self.schedule, s.t)
+
+    def problem(self, s: Gradient, at: Point) -> Problem:
+        """Return a step with no penalty in it."""
+        h = self.h(s)
+        return Problem(s.u - h * at.x, h, 0.0)
+
+    def played_gradient(self, g: Array, at: Point, penalty: Penalty) -> Array:
+        """Return g_t with the gradient of the penalty's l2 part."""
+        return g + penalty.l2 * at.x if isinstance(penalty, ElasticNet) else g
+
+    def step(self, s: Gradient, at: Point, g: Array, penalty: Penalty) -> tuple[Gradient, Point]:
+        """Step, then truncate in every K-th round (equation 29)."""
+        l1 = penalty.lam if isinstance(penalty, L1) else penalty.l1 if isinstance(penalty, ElasticNet) else 0.0
+        s = self.take(s, at, self.played_gradient(g, at, penalty))
+        h = self.h(s)
+        x = at.x - s.u / h
+        if s.t % self.every == 0:
+            threshold = np.asarray(l1) * self.every / h
+            shrunk = np.maximum(x - threshold, 0.0) + np.minimum(x + threshold, 0.0)
+            x = np.where((np.abs(x) > self.theta) & (np.abs(x) > threshold), x, shrunk)
+        return s, Point(x, x)
