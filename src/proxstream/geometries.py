@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -52,6 +53,22 @@ class Spectrum(NamedTuple):
         values, vectors = np.linalg.eigh(matrix)
         noise = len(values) * np.finfo(np.float64).eps * max(float(values[-1]), 0.0)
         return cls(np.where(values > noise, values, 0.0), vectors)
+
+    @classmethod
+    def of_blocks(cls, matrix: Array, labels: Sequence[int]) -> Spectrum:
+        """Decompose block by block a matrix that is 0 between coordinates of different labels.
+
+        What counts as rounding is then told by each block's own largest eigenvalue.
+
+        >>> Spectrum.of_blocks(np.diag([1e-20, 1.0]), (0, 1)).values
+        array([1.e-20, 1.e+00])
+        """
+        values, vectors = np.zeros(len(matrix)), np.zeros_like(matrix)
+        for label in dict.fromkeys(labels):
+            block = np.flatnonzero(np.equal(labels, label))
+            square = np.ix_(block, block)
+            values[block], vectors[square] = cls.of(matrix[square])
+        return cls(values, vectors)
 
     def root(self) -> Spectrum:
         """Return the symmetric square root."""
@@ -185,7 +202,7 @@ class PNorm(Geometry):
 
     def check(self, penalty: Penalty, shape: Shape) -> None:
         """Accept no penalty and L1."""
-        if not isinstance(penalty, (NoPenalty, L1)):
+        if not all(isinstance(part, (NoPenalty, L1)) for part in penalty.parts):
             raise TypeError(f"PNorm has a closed form without a penalty or with L1, got {penalty!r}")
         penalty.check_shape(shape)
 
@@ -257,9 +274,13 @@ class Entropy(Geometry):
             raise TypeError("Entropy takes no extra l1 threshold (rho): on a simplex ||x||_1 is constant")
         if isinstance(penalty, KL):
             h_kl = k * penalty.sigma
-            exponents = (h_kl * np.log(np.asarray(penalty.prior)) - u) / (h_kl + h)
-        else:
-            exponents = -u / h
+            log_prior = 0.0 if penalty.prior is None else np.log(penalty.prior)  # an equal prior is a constant
+            u, h = u - h_kl * log_prior, h_kl + h
+        if h == 0.0 and np.ptp(u) > 0.0:
+            raise ValueError(
+                f"no single minimizer: Entropy takes h > 0, or equal entries of u, got h = {h} and u = {u}"
+            )
+        exponents = -u / h if h > 0.0 else np.zeros_like(u)
         theta: Array = exponents - logsumexp(exponents) + math.log(_radius(penalty))
         return theta
 
@@ -274,6 +295,12 @@ class Entropy(Geometry):
     def bregman(self, x: Array, theta: Array) -> float:
         """Return sum x ln(x / y): Kullback-Leibler, both points on one simplex."""
         return float(np.sum(xlogy(x, x) - x * theta))
+
+
+def check_geometry(value: object) -> None:
+    """Check the parameter that every algorithm with a choice of geometry has."""
+    if not isinstance(value, Geometry):
+        raise TypeError(f"geometry must be Euclidean(), PNorm(p) or Entropy(), got {value!r}")
 
 
 def _radius(penalty: Penalty) -> float:

@@ -114,7 +114,8 @@ class AdaGrad(Algorithm):
     def h(self, s: Moments) -> Curvature:
         """Return H_t: Figure 1, Figure 2, or section 5."""
         if self.matrix != "diagonal":
-            return Spectrum.of(s.q).root().shifted(self.delta).scaled(1.0 / self.eta)
+            moments = Spectrum.of(s.q) if isinstance(self.matrix, str) else Spectrum.of_blocks(s.q, self.matrix)
+            return moments.root().shifted(self.delta).scaled(1.0 / self.eta)
         return (self.delta + (s.q if self.strongly_convex else np.sqrt(s.q))) / self.eta
 
     def problem(self, s: Moments, at: Point) -> Problem:
@@ -124,3 +125,16 @@ class AdaGrad(Algorithm):
             return Problem(s.u, h, float(s.t))
         hx = h.times(at.x) if isinstance(h, Spectrum) else h * at.x
         return Problem(s.u - hx, h, 1.0)
+
+    def step(self, s: Moments, at: Point, g: Array, penalty: Penalty) -> tuple[Moments, Point]:
+        """Take a mirror step in the eigenvectors' coordinates, so that x stays where no gradient has been."""
+        if self.update == "dual_averaging" or self.matrix == "diagonal":
+            return super().step(s, at, g, penalty)
+        s = self.take(s, at, g)
+        h = self.h(s)
+        assert isinstance(h, Spectrum)
+        # The least of curvatures stands for 0: it holds x against nothing, and loses to any penalty.
+        seen, least = h.values > 0.0, np.finfo(np.float64).eps * float(np.max(h.values))
+        values = np.where(seen, h.values, least or 1.0)
+        v = np.where(seen, h.vectors.T @ g, 0.0)
+        return s, self.point(h.vectors @ penalty.solve(v - values * (h.vectors.T @ at.x), values))

@@ -16,8 +16,8 @@ from scipy.optimize import brentq
 
 from .. import _checks
 from .._checks import Array
-from ..geometries import Euclidean, Geometry, Shape
-from ..penalties import L1, ElasticNet, NoPenalty, Penalty
+from ..geometries import Euclidean, Geometry, Shape, check_geometry
+from ..penalties import L1, L2, ElasticNet, NoPenalty, Penalty
 from .base import Algorithm, Example, Point, Problem, check_rate, inverse_rate
 
 
@@ -70,6 +70,7 @@ class MirrorDescent(Algorithm):
     def __post_init__(self) -> None:
         check_rate(self.eta, self.schedule)
         _checks.one_of("projection", self.projection, ("greedy", "lazy"))
+        check_geometry(self.geometry)
         if self.implicit and self.projection == "lazy":
             raise ValueError("implicit=True takes projection='greedy': the step starts from the last point")
 
@@ -113,15 +114,20 @@ class MirrorDescent(Algorithm):
         def after(slope: float) -> Array:
             return self.space.solve(penalty, slope * example.z - h * at.theta, h, 1.0)
 
-        def excess(slope: float) -> float:
-            p = float(example.z @ self.space.primal(after(slope)))
-            return float(example.loss.slope(p, example.y)) - slope
+        def prediction(slope: float) -> float:
+            return float(example.z @ self.space.primal(after(slope)))
 
-        # The slope at the point reached falls as the step grows: one crossing, between no step and the explicit one.
-        explicit = excess(0.0)
-        slope = (
-            0.0 if explicit == 0.0 else brentq(excess, min(explicit, 0.0), max(explicit, 0.0), xtol=1e-300, rtol=1e-15)
-        )
+        def missing(slope: float) -> float:
+            return float(example.loss.slope(prediction(slope), example.y)) / slope - 1.0
+
+        # The larger the slope taken, the smaller the slope at the point reached: they agree once. A unit of slope
+        # moves the prediction by ||z||_*^2 / h at most, and by just that without a penalty: the loss's own step at
+        # this rate is the answer, or too short.
+        norm = self.space.dual_norm(example.z, at.x)
+        near = far = float(example.loss.implicit_step(prediction(0.0), example.y, norm * norm / h))
+        while far != 0.0 and missing(far) > 0.0:
+            near, far = far, 2.0 * far
+        slope = far if near == far else brentq(missing, near, far, xtol=1e-300, rtol=1e-15, maxiter=1000)
         return Gradient(slope * example.z, t), self.point(after(slope))
 
 
@@ -221,10 +227,12 @@ class TruncatedGradient(Algorithm):
             _checks.number("theta", self.theta, low=0.0)
 
     def check(self, penalty: Penalty, shape: Shape) -> None:
-        """Accept no penalty, L1 and ElasticNet (whose l2 part is a gradient each step)."""
+        """Accept no penalty, L1, and L2 (a gradient each step), alone or in sums."""
         super().check(penalty, shape)
-        if not isinstance(penalty, (NoPenalty, L1, ElasticNet)):
-            raise TypeError(f"TruncatedGradient takes no penalty, L1 or ElasticNet, got {penalty!r}")
+        if not all(isinstance(part, (NoPenalty, L1, L2, ElasticNet)) for part in penalty.parts):
+            raise TypeError(
+                f"TruncatedGradient takes no penalty, L1, L2, ElasticNet or a sum of these, got {penalty!r}"
+            )
 
     def start(self, at: Point) -> Gradient:
         """Return no gradient."""
@@ -245,16 +253,15 @@ class TruncatedGradient(Algorithm):
 
     def played_gradient(self, g: Array, at: Point, penalty: Penalty) -> Array:
         """Return g_t with the gradient of the penalty's l2 part."""
-        return g + penalty.l2 * at.x if isinstance(penalty, ElasticNet) else g
+        return g + penalty._terms(g.shape).l2 * at.x
 
     def step(self, s: Gradient, at: Point, g: Array, penalty: Penalty) -> tuple[Gradient, Point]:
         """Step, then truncate in every K-th round (equation 29)."""
-        l1 = penalty.lam if isinstance(penalty, L1) else penalty.l1 if isinstance(penalty, ElasticNet) else 0.0
         s = self.take(s, at, self.played_gradient(g, at, penalty))
         h = self.h(s)
         x = at.x - s.u / h
         if s.t % self.every == 0:
-            threshold = np.asarray(l1) * self.every / h
+            threshold = penalty._terms(x.shape).l1 * self.every / h
             shrunk = np.maximum(x - threshold, 0.0) + np.minimum(x + threshold, 0.0)
             x = np.where((np.abs(x) > self.theta) & (np.abs(x) > threshold), x, shrunk)
         return s, Point(x, x)

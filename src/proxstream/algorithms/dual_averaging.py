@@ -16,8 +16,8 @@ import numpy as np
 
 from .. import _checks
 from .._checks import Array
-from ..geometries import Curvature, Euclidean, Geometry, Shape
-from ..penalties import Penalty
+from ..geometries import Curvature, Euclidean, Geometry, Shape, check_geometry
+from ..penalties import L1, Penalty
 from .base import Algorithm, Point, Problem
 
 
@@ -68,11 +68,14 @@ class RDA(Algorithm):
     def __post_init__(self) -> None:
         _checks.number("gamma", self.gamma, low=0.0, strict=True)
         _checks.number("rho", self.rho, low=0.0)
+        check_geometry(self.geometry)
         _checks.one_of("schedule", self.schedule, ("sqrt", "zero", "log"))
 
     def check(self, penalty: Penalty, shape: Shape) -> None:
-        """Also refuse what has no minimizer: beta_t = 0 with a penalty that is not strongly convex."""
+        """Also refuse rho where no l1 norm can join, and beta_t = 0 with a penalty that is not strongly convex."""
         super().check(penalty, shape)
+        if self.rho > 0.0:
+            super().check(penalty + L1(self.rho), shape)
         if self.schedule == "zero" and penalty.strong_convexity <= 0.0:
             raise ValueError(
                 f"schedule='zero' leaves all curvature to the penalty: it takes a strongly convex one "
@@ -156,6 +159,7 @@ class AcceleratedRDA(Algorithm):
         _checks.number("gamma", self.gamma, low=0.0)
         _checks.number("smoothness", self.smoothness, low=0.0, strict=True)
         _checks.one_of("weights", self.weights, ("linear", "constant"))
+        check_geometry(self.geometry)
 
     def _alpha(self, t: int) -> float:
         return t / 2.0 if self.weights == "linear" else 1.0

@@ -5,15 +5,16 @@ Reference: H. B. McMahan, A survey of algorithms and analysis for adaptive onlin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from itertools import pairwise
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from .. import _checks
 from .._checks import Array
-from ..geometries import Curvature, Euclidean, Geometry, Spectrum
+from ..geometries import Curvature, Euclidean, Geometry, Spectrum, check_geometry
 from ..losses.regression import Squared
 from ..penalties import Penalty
 from .base import Algorithm, Example, Point, Problem
@@ -157,13 +158,11 @@ class FTRL(Algorithm):
         object.__setattr__(self, "rate", rate_of(self.rate))
         _checks.one_of("centering", self.centering, ("origin", "proximal"))
         _checks.one_of("past", self.past, ("native", "linearized"))
+        check_geometry(self.geometry)
         if isinstance(self.penalty_weight, str):
             _checks.one_of("penalty_weight", self.penalty_weight, PENALTY_WEIGHTS)
         elif not callable(self.penalty_weight):
-            weights = tuple(_checks.number("penalty_weight", a, low=0.0) for a in self.penalty_weight)
-            if not weights:
-                raise ValueError("penalty_weight must name at least one weight, got an empty sequence")
-            object.__setattr__(self, "penalty_weight", weights)
+            object.__setattr__(self, "penalty_weight", _falling_weights(self.penalty_weight))
 
     def penalty_weight_at(self, t: int) -> float:
         """Return alpha_t."""
@@ -190,7 +189,8 @@ class FTRL(Algorithm):
     def take(self, s: Template, at: Point, g: Array) -> Template:
         """Add g, the new curvature sigma_t and the penalty alpha_t."""
         t = s.t + 1
-        q, n = s.q + g * g, s.n + self.geometry.dual_norm(g, at.x) ** 2
+        norm = self.geometry.dual_norm(g, at.x)
+        q, n = s.q + g * g, s.n + norm * norm
         h = self._inverse_rate(t, q, n)
         sigma = h - s.h
         if (sigma < 0.0).any():
@@ -215,6 +215,18 @@ class FTRL(Algorithm):
         if self.past == "linearized":
             s = s._replace(psi=-(s.u + s.h * new.theta))
         return s, new
+
+
+def _falling_weights(value: Any) -> tuple[float, ...]:
+    if not isinstance(value, Iterable):
+        raise TypeError(
+            f"penalty_weight must be one of {', '.join(map(repr, PENALTY_WEIGHTS))}, a function of t or a sequence of "
+            f"numbers, got {value!r}"
+        )
+    weights = tuple(_checks.number("penalty_weight", alpha, low=0.0) for alpha in value)
+    if not weights or any(after > before for before, after in pairwise(weights)):
+        raise ValueError(f"penalty_weight must be a sequence of one or more numbers that do not rise, got {value!r}")
+    return weights
 
 
 class Quadratics(NamedTuple):

@@ -80,7 +80,9 @@ class OnlineLearner:
     def update(self, g: Any) -> None:
         """Take the gradient of this round's loss at `point` and move."""
         g = _checks.vector("g", g, self.shape).astype(np.float64)
-        self._move(*self.algorithm.step(self._state, self._at, g, self.penalty))
+        with np.errstate(all="ignore"):  # what overflows is refused below
+            moved = self.algorithm.step(self._state, self._at, g, self.penalty)
+        self._move(*moved)
 
     def learn(self, z: Any, y: Any, loss: Loss | str) -> float:
         """Take one linear-model example (or the mean of a small batch of rows) and return the loss suffered.
@@ -94,13 +96,16 @@ class OnlineLearner:
             Such as "logistic" or losses.huber(0.5).
         """
         example = self._example(z, y, losses.get(loss))
-        self._move(*self.algorithm.learn(self._state, self._at, example, self.penalty))
-        return float(np.mean(example.loss.value(example.p, example.y)))
+        with np.errstate(all="ignore"):
+            suffered = float(np.mean(example.loss.value(example.p, example.y)))
+            moved = self.algorithm.learn(self._state, self._at, example, self.penalty)
+        self._move(*moved)
+        return suffered
 
     def _example(self, z: Any, y: Any, loss: Loss) -> Example:
         z = _checks.vector("z", z).astype(np.float64)
-        if z.ndim not in (1, 2) or z.shape[-1] != self.shape[0]:
-            raise ValueError(f"z must have {self.shape[0]} features, got shape {z.shape}")
+        if z.ndim not in (1, 2) or z.shape[-1] != self.shape[0] or len(z) == 0:
+            raise ValueError(f"z must be one row or more of {self.shape[0]} features, got shape {z.shape}")
         if (loss.kind == "multiclass") != (len(self.shape) == 2):
             raise ValueError(
                 f"{loss!r} takes {'a (features, classes)' if loss.kind == 'multiclass' else 'an integer'} dim, "
@@ -115,7 +120,7 @@ class OnlineLearner:
         return Example(z, y, loss, z @ self._at.x)
 
     def _move(self, state: Any, at: Point) -> None:
-        if not np.isfinite(at.x).all():
+        if not all(np.isfinite(value).all() for value in (at.x, at.theta, *state)):
             raise FloatingPointError(
                 f"the step in round {self._t + 1} overflows: scale the gradients or lower the rate"
             )
@@ -136,15 +141,20 @@ class OnlineLearner:
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
         """Go on, bit for bit, from a state_dict of a learner with the same algorithm, penalty and dim."""
-        expected = self.state_dict()
+        expected = OnlineLearner(self.algorithm, self.penalty, dim=self.shape).state_dict()
+        grown = {name for name, value in expected.items() if value.size == 0}
         if set(saved) != set(expected):
             raise ValueError(
                 f"the state must have the entries {', '.join(sorted(expected))}, got {', '.join(sorted(saved))}"
             )
         arrays = {name: np.array(value) for name, value in saved.items()}
-        for name in ("x", "theta", "average"):
-            if arrays[name].shape != self.shape:
-                raise ValueError(f"{name} of the state must have shape {self.shape}, got {arrays[name].shape}")
+        for name, value in expected.items():
+            # What is empty at the start (a matrix not yet needed) may have grown to all pairs of weights.
+            accepted = (value.shape, self.shape * 2) if name in grown else (value.shape,)
+            if arrays[name].shape not in accepted:
+                raise ValueError(
+                    f"{name} of the state must have shape {' or '.join(map(str, accepted))}, got {arrays[name].shape}"
+                )
         fields = {
             name: arrays[f"state.{name}"] if isinstance(value, np.ndarray) else arrays[f"state.{name}"].item()
             for name, value in self._state._asdict().items()
