@@ -11,6 +11,7 @@ For convex losses the second is never below the first. `bound(x)` is what a theo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -41,7 +42,8 @@ class Round(NamedTuple):
 class Regret:
     """Follow a learner's game from its first round: losses, regret against any comparator, and the bound.
 
-    Every round's point and gradient are kept, so memory grows with rounds times weights.
+    Every round's point, gradient and curvature are kept, so memory grows with rounds times weights (times weights
+    once more for full matrices).
 
     Parameters
     ----------
@@ -70,8 +72,8 @@ class Regret:
             raise ValueError(f"a ledger follows a game from its start, got a learner with t = {learner.t}")
         self.learner = learner
         self.loss_curvature = _checks.number("loss_curvature", loss_curvature, low=0.0)
-        self._seen = self._observer()
         self._rounds: list[Round] = []
+        self._seen = self._observer()
 
     @property
     def t(self) -> int:
@@ -88,14 +90,15 @@ class Regret:
 
         With values in place of functions only linearized regret can be told.
         """
+        self._check_turn()
         at = self.learner._at
-        function = f if callable(f) else None
-        value = _checks.number("f", float(f(at.x)) if callable(f) else f)
+        value = _checks.number("f", _value(f, at.x) if callable(f) else f)
         g = _checks.vector("g", g, self.learner.shape).astype(np.float64)
-        self._record(function, value, at, g, lambda: self.learner.update(g))
+        self._record(f if callable(f) else None, value, at, g, lambda: self.learner.update(g))
 
     def learn(self, z: Any, y: Any, loss: Loss | str) -> None:
         """Play one round of a linear model: f(x) = loss(<z, x>, y)."""
+        self._check_turn()
         loss = losses.get(loss)
         at = self.learner._at
         example = self.learner._example(z, y, loss)
@@ -104,6 +107,13 @@ class Regret:
             return float(np.mean(loss.value(example.z @ x, example.y)))
 
         self._record(f, f(at.x), at, example.gradient(), lambda: self.learner.learn(z, y, loss))
+
+    def _check_turn(self) -> None:
+        if self.learner.t != self.t:
+            raise ValueError(
+                f"the learner has played {self.learner.t} rounds and the ledger {self.t}: "
+                "play through ledger.play or ledger.learn alone"
+            )
 
     def _record(
         self, f: Callable[[Array], float] | None, value: float, at: Point, g: Array, move: Callable[[], Any]
@@ -118,7 +128,7 @@ class Regret:
 
     def _observer(self) -> Observed:
         learner = self.learner
-        first = learner._at if not learner.t else self._rounds[0].at
+        first = self._rounds[0].at if self.t else learner._at
         return Observed(learner.algorithm, learner.penalty, first, learner.algorithm.h(learner.algorithm.start(first)))
 
     def regret(self, x: Any, penalty: bool = True) -> Any:
@@ -135,7 +145,11 @@ class Regret:
         return self._each(x, lambda x: self._total(self._linear_differences(x), x, penalty))
 
     def bound(self, x: Any, penalty: bool = True) -> Bound:
-        """Return (value, theorem, regret): the theorem that covers this game, and the call that it bounds."""
+        """Return (value, theorem, regret): the theorem that covers this game, and the call that it bounds.
+
+        Where none does, value is inf, `theorem` begins with "none" and says why, and `regret` is empty. Some theorems
+        speak of regret without the penalty alone; penalty=False asks for that of every theorem.
+        """
         if not self.t:
             raise ValueError("no round has been played yet")
         x = _checks.vector("x", x, self.learner.shape).astype(np.float64)
@@ -144,8 +158,9 @@ class Regret:
     def frame(self, x: Any = None) -> dict[str, Array]:
         """Return a column a quantity, a row a round; with a comparator also its regrets and the bound.
 
-        Columns: t, loss, cumulative_loss, penalty, gradient_norm, and with x: linearized_regret, bound (both as
-        `bound` names them) and regret where every f is known. `pandas.DataFrame(ledger.frame(x))` takes it as it is.
+        Columns: t, loss, cumulative_loss, penalty, gradient_norm, and with x: linearized_regret, bound and, where
+        every f is known, regret. Both regrets count the penalty, unless the theorem behind `bound` leaves it out.
+        `pandas.DataFrame(ledger.frame(x))` takes it as it is.
         """
         space, rounds = self.learner.algorithm.space, self._rounds
         values = np.array([r.value for r in rounds])
@@ -159,19 +174,22 @@ class Regret:
         if x is None:
             return columns
         x = _checks.vector("x", x, self.learner.shape).astype(np.float64)
-        penalties = self._penalty_differences(x)
+        values, counted = self._bounds(x)
+        penalties = self._penalty_differences(x) if counted else np.zeros(self.t)
         if all(r.f is not None for r in rounds):
             columns["regret"] = np.cumsum(self._differences(x) + penalties)
         columns["linearized_regret"] = np.cumsum(self._linear_differences(x) + penalties)
-        columns["bound"] = self._bounds(x)
+        columns["bound"] = values
         return columns
 
-    def _bounds(self, x: Array) -> Array:
-        seen, values = self._observer(), []
+    def _bounds(self, x: Array) -> tuple[Array, bool]:
+        """Return the bound after each round, and whether it is on regret with the penalty."""
+        seen = self._observer()
+        found = []
         for r in self._rounds:
             seen.see(r.at, r.played, r.h)
-            values.append(bounds.bound(seen, x, loss_curvature=self.loss_curvature).value)
-        return np.array(values)
+            found.append(bounds.bound(seen, x, loss_curvature=self.loss_curvature))
+        return np.array([b.value for b in found]), not any("penalty=False" in b.regret for b in found)
 
     def _each(self, x: Any, one: Callable[[Array], float]) -> Any:
         shape = self.learner.shape
@@ -186,7 +204,7 @@ class Regret:
         return float(np.sum(differences + self._penalty_differences(x) if penalty else differences))
 
     def _differences(self, x: Array) -> Array:
-        return np.array([r.value - float(r.f(x)) for r in self._rounds if r.f is not None])
+        return np.array([r.value - _value(r.f, x) for r in self._rounds if r.f is not None])
 
     def _linear_differences(self, x: Array) -> Array:
         return np.array([float(np.vdot(r.g, r.at.x - x)) for r in self._rounds])
@@ -198,3 +216,10 @@ class Regret:
         psi, weights = np.array([r.psi for r in self._rounds]), self._weights()
         against = self.learner.penalty.value(x)
         return np.where(weights > 0.0, weights * (psi - against), 0.0)
+
+
+def _value(f: Callable[[Array], Any], x: Array) -> float:
+    value = f(x.copy())  # a loss may do what it likes with its argument
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value[()]
+    return math.inf if isinstance(value, float) and value == math.inf else _checks.number("f(x)", value)
