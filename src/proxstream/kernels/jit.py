@@ -1,0 +1,123 @@
+"""How kernels are compiled: one policy for caching, floating point and dispatch, in one place.
+
+Dispatch. A kernel meets its components (algorithm, penalty, loss) as named tuples of numbers. A `generic` function
+has one body a component type; the compiler picks the body by the type of the first argument, so a call costs
+nothing, and the compiled kernel can be kept on disk, which functions passed as arguments or classes could not.
+
+    @generic
+    def spread(algorithm, state, j):
+        return 0.0                              # the body for all others
+
+    @spread.of(AROW)
+    def _(algorithm, state, j):
+        return state[j, 1]
+
+With NUMBA_DISABLE_JIT=1 the same bodies run as plain Python.
+
+Cache. Compiled code is kept in a folder named after a hash of the sources it was made from: an edit anywhere makes
+a new folder, so stale code cannot run. Without a writable folder kernels are compiled anew in each process.
+
+Floating point. Only `contract` (fused multiply-add) and `nsz` (the sign of zero does not matter) are granted:
+sums keep their order, so a model does not depend on how its stream was cut, and NaN stays NaN.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numba
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic, overload
+
+INTERPRETED = bool(numba.config.DISABLE_JIT)
+
+
+def _cache_folder() -> str | None:
+    """Return a writable folder for this exact source, or None."""
+    package = Path(__file__).parent.parent
+    digest = hashlib.sha256(f"{numba.__version__} {sys.version}".encode())
+    for room in ("kernels", "losses"):
+        for source in sorted((package / room).glob("*.py")):
+            digest.update(source.read_bytes())
+    base = os.environ.get("PROXSTREAM_CACHE_DIR") or os.environ.get("NUMBA_CACHE_DIR")
+    if not base:
+        base = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "proxstream")
+    folder = os.path.join(base, digest.hexdigest()[:16])
+    try:
+        os.makedirs(folder, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return folder
+    except OSError:
+        return None
+
+
+CACHE_FOLDER = None if INTERPRETED else _cache_folder()
+
+
+def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile a kernel on its first call with each combination of types: GIL released, kept on disk."""
+    options = {"nogil": True, "fastmath": {"contract", "nsz"}, "error_model": "numpy"}
+    if CACHE_FOLDER is None:
+        return numba.njit(**options)(function)
+    before, numba.config.CACHE_DIR = numba.config.CACHE_DIR, CACHE_FOLDER
+    try:
+        return numba.njit(cache=True, **options)(function)
+    finally:
+        numba.config.CACHE_DIR = before
+
+
+def generic(stub: Callable[..., Any]) -> Any:
+    """Make a function whose body is chosen by the type of its first argument, at compile time; `stub` is the rest's."""
+    bodies: dict[type, Callable[..., Any]] = {}
+
+    def call(*arguments: Any) -> Any:
+        return bodies.get(type(arguments[0]), stub)(*arguments)
+
+    def of(*components: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        def register(body: Callable[..., Any]) -> Callable[..., Any]:
+            for component in components:
+                bodies[component] = body
+            return body
+
+        return register
+
+    @overload(call, strict=False)
+    def choose(*arguments: Any) -> Callable[..., Any] | None:
+        return bodies.get(getattr(arguments[0], "instance_class", type(None)), stub)
+
+    call.__name__, call.__doc__ = stub.__name__, stub.__doc__
+    call.of, call.bodies = of, bodies  # type: ignore[attr-defined]
+    return call
+
+
+if INTERPRETED:
+
+    def prefetch(array: Any, i: int) -> None:
+        """Do nothing: there is no cache to warm."""
+
+else:
+
+    @intrinsic
+    def prefetch(typingctx, array, i):  # type: ignore[no-untyped-def]
+        """Ask for the cache line of the flat element i, to be written soon."""
+
+        def codegen(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+            data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+            byte = ir.IntType(8).as_pointer()
+            word = ir.IntType(32)
+            call = builder.module.declare_intrinsic(
+                "llvm.prefetch", [byte], ir.FunctionType(ir.VoidType(), [byte, word, word, word])
+            )
+            address = builder.bitcast(builder.gep(data, [arguments[1]]), byte)
+            write, keep, as_data = ir.Constant(word, 1), ir.Constant(word, 3), ir.Constant(word, 1)
+            builder.call(call, [address, write, keep, as_data])
+            return context.get_dummy_value()
+
+        return types.void(array, i), codegen

@@ -1,0 +1,68 @@
+"""From descriptions to components: which algorithm, penalty and loss a compiled kernel can join, and how."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import algorithms as library
+from ..algorithms import Algorithm
+from ..geometries import Euclidean
+from ..losses import Loss
+from ..losses.binary import Hinge
+from ..losses.regression import Absolute, EpsilonInsensitive
+from ..penalties import Penalty
+from . import losses, penalties, rules
+from .driver import Parts
+
+_POWERS = {"sqrt": 0.5, "constant": 0.0, "linear": 1.0}
+
+
+class Plan(NamedTuple):
+    """The components of a compiled learner and the width of its cells."""
+
+    parts: Parts
+    width: int
+
+
+def plan(algorithm: Algorithm, penalty: Penalty, loss: Loss, dtype: Any) -> Plan | str:
+    """Return how to run this combination compiled, or the reason why there is no lazy closed form for it."""
+    made = _rule(algorithm, penalty, loss, dtype)
+    if isinstance(made, str):
+        return made
+    folded = penalties.as_tuple(penalty, dtype)
+    if folded is None:
+        return f"{penalty!r} does not act on each coordinate alone, with one strength for all"
+    rule, width = made
+    bias_rule = rule._replace(squares=False) if isinstance(rule, rules.AdaGradMirror) else rule
+    bias_rule = type(rule)(*(float(v) if isinstance(v, np.floating) else v for v in bias_rule))
+    return Plan(Parts(rule, folded, losses.as_tuple(loss), bias_rule, penalties.Plain(0.0, 0.0)), width)
+
+
+def _rule(a: Algorithm, penalty: Penalty, loss: Loss, number: Any) -> tuple[Any, int] | str:
+    if not isinstance(a.space, Euclidean):
+        return f"the geometry {a.space!r} couples all coordinates"
+    if isinstance(a, library.RDA):
+        return rules.RDA(float(a.gamma), float(a.rho), ("sqrt", "zero", "log").index(a.schedule)), 1
+    if isinstance(a, library.AdaGrad) and a.matrix == "diagonal":
+        if a.update == "mirror":
+            return rules.AdaGradMirror(number(1.0 / a.eta), number(a.delta), bool(a.strongly_convex)), 3
+        return rules.AdaGrad(number(1.0 / a.eta), number(a.delta)), 2
+    if isinstance(a, library.FTRLProximal):
+        return rules.FTRLProximal(number(1.0 / a.alpha), number(a.beta), a.penalty_weight == "once"), 2
+    if isinstance(a, library.MirrorDescent) and not a.implicit and a.projection == "greedy":
+        return rules.MirrorDescent(1.0 / a.eta, _POWERS[a.schedule]), 2
+    if isinstance(a, library.SGD):
+        if np.any(penalty.subgradient(np.ones(1)) != penalty.strong_convexity):
+            return "SGD decays idle weights in closed form with L2 or no soft penalty alone"
+        return rules.SGD(1.0 / a.eta, _POWERS[a.schedule]), 2
+    if isinstance(a, library.TruncatedGradient):
+        if a.theta != np.inf and penalty.strong_convexity > 0.0:
+            return "TruncatedGradient with a finite theta and an l2 part has no closed form over idle rounds"
+        return rules.TruncatedGradient(1.0 / a.eta, _POWERS[a.schedule], int(a.every), float(a.theta)), 2
+    if isinstance(a, library.PassiveAggressive) and isinstance(loss, (Hinge, EpsilonInsensitive, Absolute)):
+        return rules.PassiveAggressive(float(a.C), ("PA", "PA-I", "PA-II").index(a.variant)), 1
+    if isinstance(a, library.AROW) and a.matrix == "diagonal" and isinstance(loss, Hinge):
+        return rules.AROW(float(a.r)), 2
+    return f"{a!r} with {loss} keeps more than a cell a feature"

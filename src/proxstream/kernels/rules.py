@@ -1,0 +1,457 @@
+"""The algorithms in kernels: how each reads a weight off a cell of state, and takes a gradient into it.
+
+A feature's cell is one row of `state`. A row of data begins with a record of what all its features share (`begin`),
+reads weights (`weight`), makes a gradient of the prediction (`pull`), writes it into the cells (`accumulate`), and
+ends (`finish`). The intercept is a cell of its own, read and written by the same functions without a penalty.
+
+| algorithm         | cell         | weight read from it                                                  |
+|-------------------|--------------|----------------------------------------------------------------------|
+| RDA               | u            | solve(u, beta_t, k)                                                  |
+| AdaGrad, dual     | u, r         | solve(u, (delta + r)/eta, k)             r: root of sum g^2          |
+| FTRLProximal      | z, r         | solve(z, (beta + r)/alpha, k)                                        |
+| MirrorDescent, SGD, TruncatedGradient | x, last | x after the idle rounds since `last`: a decay, see below  |
+| AdaGrad, mirror   | x, r, last   | x after the idle rounds: an arithmetic or geometric series           |
+| PassiveAggressive | x            | x                                                                    |
+| AROW              | x, sigma     | x                                                                    |
+
+Dual averaging owes idle coordinates nothing: the penalty's weight k is global. Descent does, and pays in closed form.
+A round without a gradient takes |x| to max(rho_s |x| - tau_s, 0), so with P_s = rho_1 ... rho_s and
+A_s = sum of tau_i / P_i,
+
+    |x_b| = P_b max(|x_a| / P_a - (A_b - A_a), 0).
+
+P and A are kept for the rounds of one epoch of at most EPOCH rounds; then all coordinates are settled and the table
+starts again. When that happens depends on the rows seen, never on how they were cut.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+from numba.extending import register_jitable
+
+from .jit import generic
+from .losses import slope, value
+from .penalties import clip, solve
+
+EPOCH = 1 << 20
+T, K, NOW, PENDING = 0, 1, 2, 3  # the clock: rows, penalty so far, rounds of this epoch, penalty since a truncation
+
+
+class Shared(NamedTuple):
+    """What a row's features share in dual averaging: k l1 (and more), k l2, and RDA's h."""
+
+    threshold: float
+    ridge: float
+    h: float
+
+
+class Decaying(NamedTuple):
+    """What a row's features share in descent: this round's threshold, ridge and 1/eta_t, and the idle rounds' table."""
+
+    threshold: float
+    ridge: float
+    h: float
+    now: int
+    table: Any
+
+
+@generic
+def begin(algorithm: Any, penalty: Any, clock: Any, now: int, table: Any, c: float, state: Any) -> Any:
+    """Return what the features of the coming row share, in the state's precision."""
+    number = state.dtype.type
+    return Shared(number(clock[K] * penalty.l1), number(clock[K] * penalty.l2), number(0.0))
+
+
+@generic
+def weight(algorithm: Any, penalty: Any, row: Any, state: Any, j: int) -> float:
+    """Return the weight that feature j has now."""
+    return clip(penalty, state[j, 0])
+
+
+@generic
+def spreads(algorithm: Any) -> bool:
+    """Tell whether the row's sum v of spread times x_j^2 is asked for."""
+    return False
+
+
+@generic
+def spread(algorithm: Any, state: Any, j: int) -> float:
+    """Return what x_j^2 is multiplied by in the row's sum v."""
+    return 0.0
+
+
+@generic
+def pull(algorithm: Any, loss: Any, p: float, y: float, v: float, c: float) -> float:
+    """Return the gradient of the row's loss in the prediction, times its weight."""
+    return c * slope(loss, p, y)
+
+
+@generic
+def accumulate(algorithm, penalty, row, state, j, w, x, g, v):
+    """Take g x into feature j's cell; w is the weight read before."""
+    raise NotImplementedError
+
+
+@generic
+def finish(algorithm: Any, penalty: Any, clock: Any, table: Any, c: float) -> None:
+    """End a row."""
+    clock[T] += 1.0
+    clock[K] += c
+
+
+@generic
+def idle(algorithm: Any, penalty: Any, row: Any, state: Any, j: int) -> float:
+    """Return the weight after the rounds that passed feature j by (descent only)."""
+    return state[j, 0]
+
+
+@generic
+def settle(algorithm: Any, penalty: Any, clock: Any, table: Any, state: Any) -> None:
+    """Bring all features up to date and begin a new epoch (descent only)."""
+
+
+def _settle(algorithm, penalty, clock, table, state):
+    row = begin(algorithm, penalty, clock, int(clock[NOW]), table, 1.0, state)
+    for j in range(state.shape[0]):
+        state[j, 0] = idle(algorithm, penalty, row, state, j)
+        state[j, state.shape[1] - 1] = 0
+    table[0, 0], table[0, 1], clock[NOW] = 1.0, 0.0, 0.0
+
+
+@register_jitable
+def _extend(clock, table, rho, tau):
+    """Add one round to the table of idle rounds."""
+    now = int(clock[NOW])
+    table[now + 1, 0] = table[now, 0] * rho
+    table[now + 1, 1] = table[now, 1] + tau / table[now + 1, 0]
+    clock[NOW] = now + 1.0
+
+
+# -- dual averaging ------------------------------------------------------------------------------
+
+
+class RDA(NamedTuple):
+    """Xiao 2010, Algorithms 1 and 2; schedule 0 is sqrt, 1 zero, 2 log."""
+
+    gamma: float
+    rho: float
+    schedule: int
+
+
+@begin.of(RDA)
+def _(algorithm, penalty, clock, now, table, c, state):
+    t = max(clock[T], 1.0)
+    h = 0.0
+    if algorithm.schedule != 1:
+        h = algorithm.gamma * (math.sqrt(t) if algorithm.schedule == 0 else 1.0 + math.log(t))
+    number = state.dtype.type
+    return Shared(number(clock[K] * penalty.l1 + h * algorithm.rho), number(clock[K] * penalty.l2), number(h))
+
+
+@weight.of(RDA)
+def _(algorithm, penalty, row, state, j):
+    return solve(penalty, state[j, 0], row.h, row.threshold, row.ridge)
+
+
+@accumulate.of(RDA)
+def _(algorithm, penalty, row, state, j, w, x, g, v):
+    state[j, 0] += g * x
+
+
+class AdaGrad(NamedTuple):
+    """Duchi, Hazan and Singer 2010, equation 3, diagonal; rate = 1/eta."""
+
+    rate: float
+    delta: float
+
+
+@weight.of(AdaGrad)
+def _(algorithm, penalty, row, state, j):
+    return solve(penalty, state[j, 0], (algorithm.delta + state[j, 1]) * algorithm.rate, row.threshold, row.ridge)
+
+
+@accumulate.of(AdaGrad)
+def _(algorithm, penalty, row, state, j, w, x, g, v):
+    gx, r = g * x, state[j, 1]
+    state[j, 0] += gx
+    state[j, 1] = math.sqrt(r * r + gx * gx)
+
+
+class FTRLProximal(NamedTuple):
+    """McMahan 2017, section 3.4; rate = 1/alpha."""
+
+    rate: float
+    beta: float
+    once: bool
+
+
+@begin.of(FTRLProximal)
+def _(algorithm, penalty, clock, now, table, c, state):
+    k = 1.0 if algorithm.once else clock[K]
+    number = state.dtype.type
+    return Shared(number(k * penalty.l1), number(k * penalty.l2), number(0.0))
+
+
+@weight.of(FTRLProximal)
+def _(algorithm, penalty, row, state, j):
+    return solve(penalty, state[j, 0], (algorithm.beta + state[j, 1]) * algorithm.rate, row.threshold, row.ridge)
+
+
+@accumulate.of(FTRLProximal)
+def _(algorithm, penalty, row, state, j, w, x, g, v):
+    gx, r = g * x, state[j, 1]
+    root = math.sqrt(r * r + gx * gx)
+    state[j, 0] += gx - (root - r) * algorithm.rate * w
+    state[j, 1] = root
+
+
+# -- descent -------------------------------------------------------------------------------------
+
+
+class MirrorDescent(NamedTuple):
+    """FOBOS; 1/eta_t = t^power / eta with power 1/2, 0 or 1."""
+
+    rate: float
+    power: float
+
+
+class SGD(NamedTuple):
+    """Subgradient steps with L2 or none."""
+
+    rate: float
+    power: float
+
+
+class TruncatedGradient(NamedTuple):
+    """Langford, Li and Zhang 2009: every K-th round the weights up to theta are shrunk."""
+
+    rate: float
+    power: float
+    every: int
+    theta: float
+
+
+@begin.of(MirrorDescent, SGD)
+def _(algorithm, penalty, clock, now, table, c, state):
+    number = state.dtype.type
+    h = algorithm.rate * (clock[T] + 1.0) ** algorithm.power
+    return Decaying(number(c * penalty.l1), number(c * penalty.l2), number(h), now, table)
+
+
+@begin.of(TruncatedGradient)
+def _(algorithm, penalty, clock, now, table, c, state):
+    number = state.dtype.type
+    h = algorithm.rate * (clock[T] + 1.0) ** algorithm.power
+    truncated = (clock[T] + 1.0) % algorithm.every == 0.0
+    threshold = (clock[PENDING] + c) * penalty.l1 / h if truncated else 0.0
+    return Decaying(number(threshold), number(c * penalty.l2), number(h), now, table)
+
+
+@weight.of(MirrorDescent, SGD, TruncatedGradient)
+def _(algorithm, penalty, row, state, j):
+    return idle(algorithm, penalty, row, state, j)
+
+
+@idle.of(MirrorDescent, SGD)
+def _(algorithm, penalty, row, state, j):
+    x, last = state[j, 0], int(state[j, 1])
+    P, A = row.table[last, 0], row.table[last, 1]
+    a = abs(x) / P - (row.table[row.now, 1] - A)
+    return clip(penalty, state.dtype.type(math.copysign(row.table[row.now, 0] * a, x)) if a > 0.0 else x - x)
+
+
+@idle.of(TruncatedGradient)
+def _(algorithm, penalty, row, state, j):
+    x, last = state[j, 0], int(state[j, 1])
+    if abs(x) > algorithm.theta:
+        # Beyond theta nothing shrinks, but a threshold that reaches |x| itself still cuts (theta needs l2 = 0: P = 1).
+        for s in range(last, row.now):
+            if row.table[s + 1, 1] - row.table[s, 1] >= abs(x):
+                return x - x
+        return x
+    P, A = row.table[last, 0], row.table[last, 1]
+    a = abs(x) / P - (row.table[row.now, 1] - A)
+    return state.dtype.type(math.copysign(row.table[row.now, 0] * a, x)) if a > 0.0 else x - x
+
+
+@accumulate.of(MirrorDescent)
+def _(algorithm, penalty, row, state, j, w, x, g, v):
+    state[j, 0] = solve(penalty, g * x - row.h * w, row.h, row.threshold, row.ridge)
+    state[j, 1] = row.now + 1
+
+
+@accumulate.of(SGD)
+def _(algorithm, penalty, row, state, j, w, x, g, v):
+    state[j, 0] = clip(penalty, w - (g * x + row.ridge * w) / row.h)
+    state[j, 1] = row.now + 1
+
+
+@accumulate.of(TruncatedGradient)
+def _(algorithm, penalty, row, state, j, w, x, g, v):
+    moved = w - (g * x + row.ridge * w) / row.h
+    a = abs(moved) - row.threshold
+    if a <= 0.0:
+        moved = moved - moved
+    elif abs(moved) <= algorithm.theta:
+        moved = math.copysign(a, moved)
+    state[j, 0] = moved
+    state[j, 1] = row.now + 1
+
+
+@finish.of(MirrorDescent)
+def _(algorithm, penalty, clock, table, c):
+    h = algorithm.rate * (clock[T] + 1.0) ** algorithm.power
+    rho = 1.0 / (1.0 + c * penalty.l2 / h)
+    _extend(clock, table, rho, c * penalty.l1 / h * rho)
+    clock[T] += 1.0
+    clock[K] += c
+
+
+@finish.of(SGD)
+def _(algorithm, penalty, clock, table, c):
+    h = algorithm.rate * (clock[T] + 1.0) ** algorithm.power
+    _extend(clock, table, 1.0 - c * penalty.l2 / h, 0.0)
+    clock[T] += 1.0
+    clock[K] += c
+
+
+@finish.of(TruncatedGradient)
+def _(algorithm, penalty, clock, table, c):
+    h = algorithm.rate * (clock[T] + 1.0) ** algorithm.power
+    clock[PENDING] += c
+    tau = 0.0
+    if (clock[T] + 1.0) % algorithm.every == 0.0:
+        tau = clock[PENDING] * penalty.l1 / h
+        clock[PENDING] = 0.0
+    _extend(clock, table, 1.0 - c * penalty.l2 / h, tau)
+    clock[T] += 1.0
+    clock[K] += c
+
+
+class AdaGradMirror(NamedTuple):
+    """Duchi, Hazan and Singer 2010, equation 4, diagonal; rate = 1/eta; squares: section 5, no root."""
+
+    rate: float
+    delta: float
+    squares: bool
+
+
+@begin.of(AdaGradMirror)
+def _(algorithm, penalty, clock, now, table, c, state):
+    number = state.dtype.type
+    return Decaying(number(c * penalty.l1), number(c * penalty.l2), number(0.0), now, table)
+
+
+@weight.of(AdaGradMirror)
+def _(algorithm, penalty, row, state, j):
+    return idle(algorithm, penalty, row, state, j)
+
+
+@idle.of(AdaGradMirror)
+def _(algorithm, penalty, row, state, j):
+    # h stands still while the feature is away: every unit of penalty takes |x| to (h |x| - l1) / (h + l2).
+    x = state[j, 0]
+    n = row.table[row.now, 1] - row.table[int(state[j, 2]), 1]
+    h = (algorithm.delta + state[j, 1]) * algorithm.rate
+    if n == 0.0 or x == 0.0 or h == 0.0:
+        return clip(penalty, x)
+    a = float(abs(x))
+    if penalty.l2 == 0.0:
+        a -= n * penalty.l1 / h
+    else:
+        fall = math.expm1(-n * math.log1p(penalty.l2 / h))
+        a += fall * (a + penalty.l1 / penalty.l2)
+    return clip(penalty, state.dtype.type(math.copysign(a, x)) if a > 0.0 else x - x)
+
+
+@accumulate.of(AdaGradMirror)
+def _(algorithm, penalty, row, state, j, w, x, g, v):
+    gx, r = g * x, state[j, 1]
+    r = r + gx * gx if algorithm.squares else math.sqrt(r * r + gx * gx)
+    h = (algorithm.delta + r) * algorithm.rate
+    state[j, 0] = solve(penalty, gx - h * w, h, row.threshold, row.ridge) if h > 0.0 else w
+    state[j, 1] = r
+    state[j, 2] = row.now + 1
+
+
+@finish.of(AdaGradMirror)
+def _(algorithm, penalty, clock, table, c):
+    _extend(clock, table, 1.0, c)
+    clock[T] += 1.0
+    clock[K] += c
+
+
+settle.of(MirrorDescent, SGD, TruncatedGradient, AdaGradMirror)(_settle)
+
+
+# -- margins -------------------------------------------------------------------------------------
+
+
+class PassiveAggressive(NamedTuple):
+    """Crammer et al. 2006; variant 0 is PA, 1 PA-I, 2 PA-II."""
+
+    C: float
+    variant: int
+
+
+@spread.of(PassiveAggressive)
+def _(algorithm, state, j):
+    return 1.0
+
+
+@pull.of(PassiveAggressive)
+def _(algorithm, loss, p, y, v, c):
+    suffered, direction = value(loss, p, y), slope(loss, p, y)
+    squared = direction * direction * v
+    if suffered == 0.0 or squared == 0.0:
+        return 0.0
+    if algorithm.variant == 2:
+        return direction * suffered / (squared + 1.0 / (2.0 * c * algorithm.C))
+    tau = suffered / squared
+    return direction * (min(tau, c * algorithm.C) if algorithm.variant == 1 else tau)
+
+
+@accumulate.of(PassiveAggressive)
+def _(algorithm, penalty, row, state, j, w, x, g, v):
+    state[j, 0] = clip(penalty, w - g * x)
+
+
+@spreads.of(PassiveAggressive)
+def _(algorithm):
+    return True
+
+
+class AROW(NamedTuple):
+    """Crammer, Kulesza and Dredze 2009, diagonal. A cell holds 1 - sigma, so that fresh state is all zeros."""
+
+    r: float
+
+
+@begin.of(AROW)
+def _(algorithm, penalty, clock, now, table, c, state):
+    number = state.dtype.type
+    return Shared(number(0.0), number(0.0), number(algorithm.r / c))
+
+
+@spreads.of(AROW)
+def _(algorithm):
+    return True
+
+
+@spread.of(AROW)
+def _(algorithm, state, j):
+    return 1.0 - state[j, 1]
+
+
+@pull.of(AROW)
+def _(algorithm, loss, p, y, v, c):
+    return -y * max(1.0 - y * p, 0.0) / (v + algorithm.r / c)
+
+
+@accumulate.of(AROW)
+def _(algorithm, penalty, row, state, j, w, x, g, v):
+    sx = (1.0 - state[j, 1]) * x
+    state[j, 0] = clip(penalty, w - g * sx)
+    state[j, 1] += sx * sx / (v + row.h)
