@@ -1,0 +1,64 @@
+"""The command line: `proxstream COMMAND`, one module a command.
+
+A command's module is light: its options, its help, and what it prints. NumPy, rich and the rest of the package are
+imported when a command runs, so that `--help` and `--version` come at once. To add a command, write its function in a
+module of its own and register it below.
+
+Exit codes: 0 done, 2 bad usage (one line on stderr says what and where to look), 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from .demo import demo
+
+DONE, BAD_USAGE, INTERRUPTED = 0, 2, 130
+
+# typer has lent its exceptions from click and then moved them; that BadParameter is a UsageError has stayed.
+UsageError: Any = typer.BadParameter.__base__
+
+app = typer.Typer(name="proxstream", add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+
+
+@app.callback(invoke_without_command=True)
+def proxstream(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
+) -> None:
+    """Sparse linear models from streams: online learners, and the regret bounds they keep."""
+    if version:
+        from .. import __version__
+
+        typer.echo(f"proxstream {__version__}")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+app.command()(demo)
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run the command line on `args` (sys.argv without them) and return its exit code.
+
+    >>> main(["demo", "--rows", "some"])
+    2
+    """
+    try:
+        # In this mode typer returns the code of a typer.Exit, and what the command returned otherwise: None.
+        code = app(None if args is None else list(args), prog_name="proxstream", standalone_mode=False)
+    except UsageError as error:
+        command = error.ctx.command_path if error.ctx else "proxstream"
+        message = " ".join(error.format_message().split()).rstrip(".")
+        print(f"{command}: {message}; see {command} --help", file=sys.stderr)
+        return BAD_USAGE
+    except typer.Abort:
+        code = INTERRUPTED
+    if code == INTERRUPTED:
+        print("proxstream: interrupted", file=sys.stderr)
+    return int(code or DONE)
