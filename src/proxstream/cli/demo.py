@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 HELD_OUT = 1000
 PASSES = 200
-WIDTH = 80  # of what is written to a file or a pipe
+WIDTH = 80  # of a file or a pipe; a narrower terminal wraps lines, it does not lose digits
 
 
 def demo(
@@ -36,8 +36,7 @@ def demo(
     from . import clicks as stage
 
     console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=WIDTH)
+    console.width = max(WIDTH, console.width) if console.is_terminal else WIDTH
     stream, held_out = stage.make(rows + HELD_OUT, seed).split(rows)
     psi = stage.penalty(l1)
 
@@ -102,7 +101,7 @@ def _comparison(results: list[Result], stream: Clicks, held_out: Clicks) -> Tabl
             f"{r.progressive:.4f}",
             f"{r.held_out:.4f}",
             f"{r.accuracy:.1%}",
-            str(r.nonzeros),
+            f"[bold]{r.nonzeros}[/bold]",
             str(r.true_found),
         )
     table.add_section()
