@@ -627,6 +627,24 @@ def test_a_batch_is_the_mean_of_its_rows():
         np.testing.assert_allclose(batch.point, mean.point, rtol=0, atol=1e-13)
 
 
+def test_the_leader_takes_a_batch_as_one_mean_loss_and_bare_gradients_beside_it():
+    """The sum of mean squared losses, of (s/2) ||x - x_t||^2 + <g, x>, and of t (lam/2) ||x||^2, by its normal equation."""
+    rng, lam, s = np.random.default_rng(10), 0.3, 2.0
+    leader = ps.OnlineLearner(ps.FollowTheLeader(s), ps.L2(lam), dim=3)
+    A, u = np.zeros((3, 3)), np.zeros(3)
+    for t in range(1, 31):
+        if t % 3 == 0:
+            g = rng.normal(size=3)
+            A, u = A + s * np.eye(3), u + g - s * leader.point
+            leader.update(g)
+        else:
+            n = int(rng.integers(1, 5))
+            Z, y = rng.normal(size=(n, 3)), rng.normal(size=n)
+            A, u = A + Z.T @ Z / n, u - Z.T @ y / n
+            leader.learn(Z, y, "squared")
+        np.testing.assert_allclose(leader.point, -np.linalg.solve(A + t * lam * np.eye(3), u), rtol=0, atol=1e-10)
+
+
 # ---- implicit updates --------------------------------------------------------------------------
 
 SCALAR_LOSSES = [name for name in ps.losses.names() if ps.losses.get(name).kind != "multiclass"]
