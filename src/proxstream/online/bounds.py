@@ -89,6 +89,7 @@ class Observed:
         self.space = algorithm.space
         alone = isinstance(self.space, Entropy) and isinstance(penalty, NoPenalty)
         self.domain = Simplex(1.0) if alone else penalty  # infinite where no comparator may stand
+        self.sigma = penalty.strong_convexity
         self.minimal = penalty.minimal_at(first.x)
         self.lowest = penalty.value(first.x) if self.minimal else 0.0  # Psi is nowhere less
         self.t = 0
@@ -117,9 +118,9 @@ class Observed:
             self.largest_coordinate = max(self.largest_coordinate, float(np.max(np.abs(g))))
             self.largest_block = max(self.largest_block, math.sqrt(self.block(g)))
             # A penalty that stands in the step gives curvature as far as it had come in before this round.
-            own = self.penalty.strong_convexity * self.k if _keeps_penalties(self.algorithm) else 0.0
+            own = self.sigma * self.k if _keeps_penalties(self.algorithm) else 0.0
             if isinstance(self.algorithm, RDA):
-                beta_0 = max(self.penalty.strong_convexity, self.algorithm.beta(1))
+                beta_0 = max(self.sigma, self.algorithm.beta(1))
                 self.inverses += 1.0 / (beta_0 if self.t == 1 else own + self.algorithm.beta(self.t - 1))
             self.squares_before += self._dual_square(g, at, self.h, own, in_range=False)
             self.squares_after += self._dual_square(g, at, h, own, in_range=True)
@@ -179,7 +180,7 @@ class Observed:
         x_1 minimizes R over the constraint, so a number h leaves h (R(x) - R(x_1)); one a coordinate need not be
         smallest at an x_1 other than 0, and only r_0 gives up its value there.
         """
-        return self._times(h, x) - self._times(self.h0 if np.ndim(h) or isinstance(h, Spectrum) else h, self.first.x)
+        return self._times(h, x) - self._times(h if _is_number(h) else self.h0, self.first.x)
 
     def from_first(self, x: Array) -> float:
         """Return r_0(x) centred at x_1: h_0 B(x, x_1)."""
@@ -235,7 +236,7 @@ def theorem(algorithm: Algorithm, seen: Observed, x: Array) -> Bound:
 
 @theorem.register
 def _rda(algorithm: RDA, seen: Observed, x: Array) -> Bound:
-    gamma, sigma, T = algorithm.gamma, seen.penalty.strong_convexity, seen.t
+    gamma, sigma, T = algorithm.gamma, seen.sigma, seen.t
     D2, G2 = seen.distance(x), seen.largest**2
     beta_1 = algorithm.beta(1)
     beta_0 = max(sigma, beta_1)
@@ -259,7 +260,7 @@ def _adagrad(algorithm: AdaGrad, seen: Observed, x: Array) -> Bound:
     from_first = float(np.sum((x - seen.first.x) ** 2))
     moments = eta * (seen.h.values if isinstance(seen.h, Spectrum) else np.asarray(seen.h)) - delta
     if algorithm.strongly_convex:
-        if delta == 0.0 or eta * seen.penalty.strong_convexity < seen.largest_coordinate**2:
+        if delta == 0.0 or eta * seen.sigma < seen.largest_coordinate**2:
             return _mcmahan_12(seen, x)
         value = delta / (2.0 * eta) * from_first + 0.5 * eta * float(np.sum(np.log1p(moments / delta)))
         return Bound(value, DUCHI_13, WITH_PENALTY)
@@ -308,7 +309,7 @@ def _sgd(algorithm: SGD, seen: Observed, x: Array) -> Bound:
     # Mirror descent on f_t + Psi, linearized as a whole (so Psi need not be smallest at x_1): what the linear
     # losses give away is Psi's curvature. The constraint is all that is left of Theorem 12's Psi.
     value = seen.from_first(x) + seen.moving(x) + 0.5 * seen.squares_after
-    return Bound(value - 0.5 * seen.penalty.strong_convexity * seen.spread(x), MCMAHAN_12, WITH_PENALTY)
+    return Bound(value - 0.5 * seen.sigma * seen.spread(x), MCMAHAN_12, WITH_PENALTY)
 
 
 @theorem.register
@@ -316,7 +317,7 @@ def _truncated(algorithm: TruncatedGradient, seen: Observed, x: Array) -> Bound:
     if not isinstance(seen.penalty, NoPenalty) and (algorithm.every > 1 or algorithm.theta != math.inf):
         return _none("TruncatedGradient with every > 1 or a finite theta")
     found = _mcmahan_12(seen, x)  # the l1 part is Theorem 12's Psi, the l2 part is linearized with the loss
-    return found._replace(value=found.value - 0.5 * seen.penalty.strong_convexity * seen.spread(x))
+    return found._replace(value=found.value - 0.5 * seen.sigma * seen.spread(x))
 
 
 @theorem.register
@@ -327,7 +328,8 @@ def _leader(algorithm: FollowTheLeader, seen: Observed, x: Array) -> Bound:
 
 
 def _mcmahan_1(seen: Observed, x: Array) -> Bound:
-    if np.ndim(seen.h0) and np.ptp(seen.h0) > 0.0 and np.any(seen.first.x) and not seen.penalty.separable:
+    uneven = isinstance(seen.h0, np.ndarray) and np.ptp(seen.h0) > 0.0
+    if uneven and np.any(seen.first.x) and not seen.penalty.separable:
         return _none(f"{type(seen.algorithm).__name__} with {seen.penalty!r}: r_0 is not smallest at the first point")
     if math.isinf(seen.squares_before):
         return _none(f"{type(seen.algorithm).__name__} whose step had no curvature along a gradient before it came")
@@ -358,6 +360,10 @@ def _none(what: str) -> Bound:
 
 def _none_minimal(seen: Observed) -> Bound:
     return _none(f"{type(seen.algorithm).__name__} with {seen.penalty!r}, which is not smallest at the first point")
+
+
+def _is_number(h: Curvature) -> bool:
+    return not isinstance(h, Spectrum) and np.ndim(h) == 0
 
 
 def _ratio(a: float | Array, h: float | Array) -> Array:
