@@ -9,10 +9,12 @@ import numpy as np
 
 from .._checks import Array
 from ..blocks import RowBlock
-from ..kernels import driver
+from ..kernels import averaged, driver
+from ..kernels.averaged import Means
 from ..kernels.driver import Model
 from ..kernels.plan import Plan
-from ..kernels.rules import EPOCH, NOW, K, T
+from ..kernels.rules import DECAYING, EPOCH, NOW, K, T
+from . import threads
 
 
 class ScalarEngine:
@@ -22,13 +24,18 @@ class ScalarEngine:
     idle rounds are 64-bit whatever the state is.
     """
 
-    def __init__(self, plan: Plan, n_features: int, dtype: Any, fit_intercept: bool) -> None:
+    def __init__(self, plan: Plan, n_features: int, dtype: Any, fit_intercept: bool, average: bool = False) -> None:
         self._parts, self._width = plan
+        if average and (reason := averaged.refusal(self._parts)):
+            raise ValueError(f"average=True: {reason}")
         self._state = np.zeros((n_features, self._width), dtype)
         self._bias = np.zeros((1 if fit_intercept else 0, self._width))
         self._clock = np.zeros(4)
         self._table = np.array([[1.0, 0.0], [1.0, 0.0]])
         self._still = self._table.copy()
+        self._means: Means | None = None
+        if average:
+            self._means = Means(np.zeros((n_features, 2)), np.zeros(1), np.zeros((2, 3)), np.zeros(1))
 
     @property
     def n_features(self) -> int:
@@ -48,12 +55,38 @@ class ScalarEngine:
     def _model(self) -> Model:
         return Model(self._state, self._bias, self._clock, self._table, self._still)
 
-    def learn(self, rows: RowBlock) -> Array:
+    def learn(self, rows: RowBlock, n_threads: int = 1) -> Array:
         """Learn the rows in order; return the predictions made before each was learned."""
         self._reserve(rows.n_rows)
         scores = np.empty(rows.n_rows)
-        driver.learn(self._parts, rows, self._model(), scores)
+        if self._means is not None:
+            averaged.learn(self._parts, rows, self._model(), self._means, scores)
+        elif n_threads > 1:
+            self._learn_threaded(rows, scores, n_threads)
+        else:
+            driver.learn(self._parts, rows, self._model(), scores)
         return scores
+
+    def _learn_threaded(self, rows: RowBlock, scores: Array, n_threads: int) -> None:
+        """Learn with threads up to where all features must be settled, that row alone, and so on."""
+        start = 0
+        while start < rows.n_rows:
+            rest = threads.part(rows, start, rows.n_rows)
+            clocks = np.empty((rest.n_rows + 1, len(self._clock)))
+            together = int(driver.foresee(self._parts, rest, self._clock, self._table, clocks))
+
+            def learn_chunk(chunk: RowBlock, bias: Array, at: int, out: Array) -> None:
+                model = Model(self._state, bias, clocks[at].copy(), self._table, self._still)  # noqa: B023
+                driver.learn(self._parts, chunk, model, out)
+
+            part = threads.part(rows, start, start + together)
+            threads.learn(part, self._bias, scores[start : start + together], n_threads, learn_chunk)
+            self._clock = clocks[together].copy()
+            start += together
+            if start < rows.n_rows:
+                one = threads.part(rows, start, start + 1)
+                driver.learn(self._parts, one, self._model(), scores[start : start + 1])
+                start += 1
 
     def predict(self, rows: RowBlock) -> Array:
         """Return <w, x> + intercept a row; features without a cell count 0."""
@@ -66,30 +99,54 @@ class ScalarEngine:
         coefficients = np.empty(self.n_features, self._state.dtype)
         return coefficients, float(driver.read(self._parts, self._model(), coefficients))
 
+    def averages(self) -> tuple[Array, float]:
+        """Return the means of the weights and of the intercept over the rows learned (average=True)."""
+        if self._means is None:
+            raise ValueError("the means are kept with average=True alone")
+        sums, rounds = np.empty(self.n_features), max(self.t, 1)
+        averaged.read(self._parts, self._model(), self._means, sums)
+        return (sums / rounds).astype(self._state.dtype), float(self._means.bias[0]) / rounds
+
     def grow(self, n_features: int) -> None:
         """Make cells for more features; theirs are as if they had been there from the start."""
         if n_features > self.n_features:
-            state = np.zeros((n_features, self._width), self._state.dtype)
-            state[: self.n_features] = self._state
-            self._state = state
+            if self._means is not None:
+                self._means = self._means._replace(sums=_longer(self._means.sums, n_features))
+            self._state = _longer(self._state, n_features)
 
     def arrays(self) -> dict[str, Array]:
         """Return all that the engine remembers."""
-        now = int(self._clock[NOW])
-        return {"state": self._state, "bias": self._bias, "clock": self._clock, "table": self._table[: now + 2]}
+        table = self._table[: int(self._clock[NOW]) + 1]
+        arrays = {"state": self._state, "bias": self._bias, "clock": self._clock, "table": table}
+        if self._means is not None:
+            sums, bias, rounds, clock = self._means
+            means = {"sums": sums, "bias": bias, "rounds": rounds[: int(clock[0]) + 1], "clock": clock}
+            arrays.update({f"means.{name}": array for name, array in means.items()})
+        return arrays
 
     def restore(self, arrays: Mapping[str, Array]) -> None:
         """Go on from what `arrays` returned."""
-        self._state = np.array(arrays["state"])
-        self._bias, self._clock = np.array(arrays["bias"]), np.array(arrays["clock"])
-        self._table = np.array(arrays["table"])
+        self._state, self._bias = np.array(arrays["state"]), np.array(arrays["bias"])
+        self._clock, self._table = np.array(arrays["clock"]), np.array(arrays["table"])
+        if self._means is not None:
+            self._means = Means(*(np.array(arrays[f"means.{name}"]) for name in Means._fields))
 
     def _reserve(self, rows: int) -> None:
-        """Make room in the table for the rounds to come; only descent fills it."""
-        now = int(self._clock[NOW])
-        needed = min(now + rows, EPOCH) + 2
-        if needed > len(self._table):
-            table = np.ones((max(needed, min(2 * len(self._table), EPOCH + 2)), 2))
-            table[:, 1] = 0.0
-            table[: now + 1] = self._table[: now + 1]
-            self._table = table
+        """Make room in the tables for the rounds to come, at most one epoch's."""
+        if isinstance(self._parts.rule, DECAYING):
+            self._table = _roomier(self._table, int(self._clock[NOW]) + rows)
+        if self._means is not None:
+            self._means = self._means._replace(rounds=_roomier(self._means.rounds, int(self._means.clock[0]) + rows))
+
+
+def _longer(array: Array, rows: int) -> Array:
+    """Return the array with this many rows, the new ones zero."""
+    longer = np.zeros((rows, array.shape[1]), array.dtype)
+    longer[: len(array)] = array
+    return longer
+
+
+def _roomier(table: Array, rounds: int) -> Array:
+    """Return a table with room for the rounds of an epoch; what grows doubles, so that growing costs little."""
+    needed = min(rounds, EPOCH) + 2
+    return table if needed <= len(table) else _longer(table, max(needed, min(2 * len(table), EPOCH + 2)))

@@ -35,9 +35,16 @@ def plan(algorithm: Algorithm, penalty: Penalty, loss: Loss, dtype: Any) -> Plan
     if folded is None:
         return f"{penalty!r} does not act on each coordinate alone, with one strength for all"
     rule, width = made
-    bias_rule = rule._replace(squares=False) if isinstance(rule, rules.AdaGradMirror) else rule
-    bias_rule = type(rule)(*(float(v) if isinstance(v, np.floating) else v for v in bias_rule))
-    return Plan(Parts(rule, folded, losses.as_tuple(loss), bias_rule, penalties.Plain(0.0, 0.0)), width)
+    return Plan(Parts(rule, folded, losses.as_tuple(loss), _for_intercept(rule), penalties.Plain(0.0, 0.0)), width)
+
+
+def _for_intercept(rule: Any) -> Any:
+    """Return the rule in 64 bits, without rho's threshold, and with the root where section 5 of AdaGrad drops it."""
+    if isinstance(rule, rules.RDA):
+        rule = rule._replace(rho=0.0)
+    if isinstance(rule, rules.AdaGradMirror):
+        rule = rule._replace(squares=False)
+    return type(rule)(*(float(value) if isinstance(value, np.floating) else value for value in rule))
 
 
 def _rule(a: Algorithm, penalty: Penalty, loss: Loss, number: Any) -> tuple[Any, int] | str:

@@ -383,7 +383,8 @@ def _(algorithm, penalty, clock, table, c):
     clock[K] += c
 
 
-settle.of(MirrorDescent, SGD, TruncatedGradient, AdaGradMirror)(_settle)
+DECAYING = (MirrorDescent, SGD, TruncatedGradient, AdaGradMirror)
+settle.of(*DECAYING)(_settle)
 
 
 # -- margins -------------------------------------------------------------------------------------

@@ -1,0 +1,63 @@
+"""Lock-free threads over one state (Hogwild): each takes the next chunk of rows and writes where it will.
+
+Two threads may read and write one cell at the same time; now and then an update is lost, so a run with several threads
+is not reproducible bit for bit. What every row would touch is kept apart: each thread works on a copy of the
+intercept's cell and of the clock, and adds what it learned at the end of a chunk. A row knows its own place in the
+stream, so rates, penalties and idle rounds are those of one thread.
+
+Reference: F. Niu, B. Recht, C. Re, S. Wright, Hogwild!: a lock-free approach to parallelizing stochastic gradient
+descent, 2011.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from .._checks import Array
+from ..blocks import RowBlock
+
+CHUNK = 1024  # rows between two looks at what the other threads made of the intercept
+
+# (rows of one chunk, the intercept's cell, where the chunk begins, its scores)
+LearnChunk = Callable[[RowBlock, Array, int, Array], None]
+
+
+def learn(rows: RowBlock, bias: Array, scores: Array, n_threads: int, learn_chunk: LearnChunk) -> None:
+    """Let threads learn chunks of rows in turn; `learn_chunk` is given its own copy of the intercept's cell."""
+    starts = iter(range(0, rows.n_rows, CHUNK))
+    lock = threading.Lock()
+
+    def work() -> None:
+        while True:
+            with lock:
+                start = next(starts, None)
+                own = bias.copy()
+            if start is None:
+                return
+            before = own.copy()
+            stop = min(start + CHUNK, rows.n_rows)
+            learn_chunk(part(rows, start, stop), own, start, scores[start:stop])
+            with lock:
+                bias[:] = joined(bias, before, own)
+
+    with ThreadPoolExecutor(n_threads) as pool:
+        for done in [pool.submit(work) for _ in range(n_threads)]:
+            done.result()
+
+
+def part(rows: RowBlock, start: int, stop: int) -> RowBlock:
+    """Return rows start to stop without copying them."""
+    c = rows.c[start:stop] if len(rows.c) else rows.c
+    return rows._replace(indptr=rows.indptr[start : stop + 1], y=rows.y[start:stop], c=c)
+
+
+def joined(shared: Array, before: Array, after: Array) -> Array:
+    """Return the shared cell with one thread's change: sums add, and so do the squares of a root of squares (r)."""
+    out = shared + (after - before)
+    if shared.shape[1] > 1:
+        out[:, 1] = np.sqrt(np.maximum(shared[:, 1] ** 2 + after[:, 1] ** 2 - before[:, 1] ** 2, 0.0))
+    return out
