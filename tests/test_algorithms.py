@@ -628,7 +628,7 @@ def test_a_batch_is_the_mean_of_its_rows():
 
 
 def test_the_leader_takes_a_batch_as_one_mean_loss_and_bare_gradients_beside_it():
-    """The sum of mean squared losses, of (s/2) ||x - x_t||^2 + <g, x>, and of t (lam/2) ||x||^2, by its normal equation."""
+    """Mean squared losses, bowls (s/2) ||x - x_t||^2 + <g, x>, and t (lam/2) ||x||^2: one normal equation."""
     rng, lam, s = np.random.default_rng(10), 0.3, 2.0
     leader = ps.OnlineLearner(ps.FollowTheLeader(s), ps.L2(lam), dim=3)
     A, u = np.zeros((3, 3)), np.zeros(3)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import proxstream as ps
 from proxstream.algorithms import ALGORITHMS, rates
+from proxstream.online import OnlineLearner
 
 
 class Game(NamedTuple):
@@ -59,7 +60,7 @@ GAMES = {
 
 
 def learner_of(game):
-    return ps.OnlineLearner(game.algorithm, game.penalty, dim=game.dim)
+    return OnlineLearner(game.algorithm, game.penalty, dim=game.dim)
 
 
 def play(learner, game, rounds, seed=0):
