@@ -20,10 +20,11 @@ from .base import Algorithm, Point, Problem
 
 
 class Moments(NamedTuple):
-    """The linear term, the gradients' second moments (squares, or their outer products) and the count."""
+    """The linear term, second moments (squares, or outer products), the penalty's weight and the count."""
 
     u: Array
     q: Array
+    k: float
     t: int
 
 
@@ -98,9 +99,9 @@ class AdaGrad(Algorithm):
     def start(self, at: Point) -> Moments:
         """Return no gradients."""
         shape = at.x.shape if self.matrix == "diagonal" else at.x.shape * 2
-        return Moments(np.zeros_like(at.x), np.zeros(shape), 0)
+        return Moments(np.zeros_like(at.x), np.zeros(shape), 0.0, 0)
 
-    def take(self, s: Moments, at: Point, g: Array) -> Moments:
+    def take(self, s: Moments, at: Point, g: Array, c: float) -> Moments:
         """Add g g' (its part that the matrix keeps); the mirror update looks at this gradient alone."""
         if self.matrix == "diagonal":
             q = s.q + g * g
@@ -109,7 +110,9 @@ class AdaGrad(Algorithm):
         else:
             labels = np.asarray(self.matrix)
             q = s.q + np.where(labels[:, None] == labels, np.outer(g, g), 0.0)
-        return Moments(g if self.update == "mirror" else s.u + g, q, s.t + 1)
+        if self.update == "mirror":
+            return Moments(g, q, c, s.t + 1)
+        return Moments(s.u + g, q, s.k + c, s.t + 1)
 
     def h(self, s: Moments) -> Curvature:
         """Return H_t: Figure 1, Figure 2, or section 5."""
@@ -119,22 +122,22 @@ class AdaGrad(Algorithm):
         return (self.delta + (s.q if self.strongly_convex else np.sqrt(s.q))) / self.eta
 
     def problem(self, s: Moments, at: Point) -> Problem:
-        """Return equation 3 as (g_1:t, H, t) or equation 4 as (g_t - H x_t, H, 1)."""
+        """Return equation 3 as (g_1:t, H, k) or equation 4 as (g_t - H x_t, H, 1)."""
         h = self.h(s)
         if self.update == "dual_averaging":
-            return Problem(s.u, h, float(s.t))
+            return Problem(s.u, h, s.k)
         hx = h.times(at.x) if isinstance(h, Spectrum) else h * at.x
-        return Problem(s.u - hx, h, 1.0)
+        return Problem(s.u - hx, h, s.k)
 
-    def step(self, s: Moments, at: Point, g: Array, penalty: Penalty) -> tuple[Moments, Point]:
+    def step(self, s: Moments, at: Point, g: Array, penalty: Penalty, c: float = 1.0) -> tuple[Moments, Point]:
         """Take a mirror step in the eigenvectors' coordinates, so that x stays where no gradient has been."""
         if self.update == "dual_averaging" or self.matrix == "diagonal":
-            return super().step(s, at, g, penalty)
-        s = self.take(s, at, g)
+            return super().step(s, at, g, penalty, c)
+        s = self.take(s, at, g, c)
         h = self.h(s)
         assert isinstance(h, Spectrum)
         # The least of curvatures stands for 0: it holds x against nothing, and loses to any penalty.
         seen, least = h.values > 0.0, np.finfo(np.float64).eps * float(np.max(h.values))
         values = np.where(seen, h.values, least or 1.0)
         v = np.where(seen, h.vectors.T @ g, 0.0)
-        return s, self.point(h.vectors @ penalty.solve(v - values * (h.vectors.T @ at.x), values))
+        return s, self.point(h.vectors @ penalty.solve(v - values * (h.vectors.T @ at.x), values, s.k))

@@ -12,7 +12,8 @@ Notation, here and in the sibling modules:
 | symbol      | meaning                                                          |
 |-------------|------------------------------------------------------------------|
 | t           | gradients taken so far; the first gradient is t = 1              |
-| g           | the gradient at the point just played                            |
+| g           | the gradient at the point just played, times the round's weight  |
+| c           | the round's weight: so much penalty comes in with its gradient   |
 | u, h, k     | linear term, curvature (inverse rate), penalty so far: see (*)   |
 | x, theta    | the point and its mirror coordinates (equal in Euclidean space)  |
 | q           | sums of squared gradients, a coordinate or a matrix              |
@@ -59,10 +60,11 @@ class Example(NamedTuple):
     y: Any
     loss: Loss
     p: Any
+    c: float = 1.0
 
     def gradient(self) -> Array:
-        """Return the gradient of the loss in x, the mean one of a batch."""
-        slope = np.asarray(self.loss.slope(self.p, self.y), dtype=np.float64)
+        """Return the gradient of the loss in x times its weight, the mean one of a batch."""
+        slope = self.c * np.asarray(self.loss.slope(self.p, self.y), dtype=np.float64)
         if self.z.ndim == 2:
             return self.z.T @ slope / len(self.z)
         return np.multiply.outer(self.z, slope)
@@ -89,8 +91,8 @@ class Algorithm(ABC):
         """Return the state before the first gradient."""
 
     @abstractmethod
-    def take(self, s: State, at: Point, g: Array) -> State:
-        """Return the state after the gradient g at the point `at`."""
+    def take(self, s: State, at: Point, g: Array, c: float) -> State:
+        """Return the state after the gradient g, of weight c, at the point `at`."""
 
     @abstractmethod
     def h(self, s: State) -> Curvature:
@@ -100,9 +102,9 @@ class Algorithm(ABC):
     def problem(self, s: State, at: Point) -> Problem:
         """Return (u, h, k) for the next point, `at` being the last."""
 
-    def step(self, s: State, at: Point, g: Array, penalty: Penalty) -> tuple[State, Point]:
+    def step(self, s: State, at: Point, g: Array, penalty: Penalty, c: float = 1.0) -> tuple[State, Point]:
         """Take g and return the new state and the next point."""
-        s = self.take(s, at, g)
+        s = self.take(s, at, g, c)
         return s, self.point(self.space.solve(penalty, *self.problem(s, at)))
 
     def point(self, theta: Array) -> Point:
@@ -111,13 +113,13 @@ class Algorithm(ABC):
 
     def learn(self, s: State, at: Point, example: Example, penalty: Penalty) -> tuple[State, Point]:
         """Take one example; unless an algorithm needs more of it, its gradient."""
-        return self.step(s, at, example.gradient(), penalty)
+        return self.step(s, at, example.gradient(), penalty, example.c)
 
     def output(self, s: State, at: Point) -> Array:
         """Return the vector to predict with."""
         return at.x
 
-    def played_gradient(self, g: Array, at: Point, penalty: Penalty) -> Array:
+    def played_gradient(self, g: Array, at: Point, penalty: Penalty, c: float = 1.0) -> Array:
         """Return the gradient that the step is built on (SGD adds the penalty's own)."""
         return g
 
@@ -130,7 +132,7 @@ class Algorithm(ABC):
 class ExampleAlgorithm(Algorithm):
     """An algorithm that needs the whole example: a bare gradient is refused."""
 
-    def take(self, s: State, at: Point, g: Array) -> State:
+    def take(self, s: State, at: Point, g: Array, c: float) -> State:
         """Refuse."""
         raise self._needs_example()
 

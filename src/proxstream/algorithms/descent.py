@@ -22,9 +22,10 @@ from .base import Algorithm, Example, Point, Problem, check_rate, inverse_rate
 
 
 class Gradient(NamedTuple):
-    """The last gradient (or, lazily, the sum of all) and the count."""
+    """The last gradient (or, lazily, the sum of all), its weight, and the count."""
 
     u: Array
+    c: float
     t: int
 
 
@@ -85,13 +86,13 @@ class MirrorDescent(Algorithm):
 
     def start(self, at: Point) -> Gradient:
         """Return no gradient."""
-        return Gradient(np.zeros_like(at.x), 0)
+        return Gradient(np.zeros_like(at.x), 0.0, 0)
 
-    def take(self, s: Gradient, at: Point, g: Array) -> Gradient:
+    def take(self, s: Gradient, at: Point, g: Array, c: float) -> Gradient:
         """Keep g, or add it to the sum."""
         if self.implicit:
             raise TypeError("MirrorDescent(implicit=True) needs the loss itself: call learn(z, y, loss)")
-        return Gradient(s.u + g if self.projection == "lazy" else g, s.t + 1)
+        return Gradient(s.u + g if self.projection == "lazy" else g, c, s.t + 1)
 
     def h(self, s: Gradient) -> float:
         """Return 1/eta_t."""
@@ -100,7 +101,7 @@ class MirrorDescent(Algorithm):
     def problem(self, s: Gradient, at: Point) -> Problem:
         """Return (g_t - theta_t / eta_t, 1/eta_t, 1), or (g_1:t, 1/eta_t, 1) projected lazily."""
         h = self.h(s)
-        return Problem(s.u if self.projection == "lazy" else s.u - h * at.theta, h, 1.0)
+        return Problem(s.u if self.projection == "lazy" else s.u - h * at.theta, h, s.c)
 
     def learn(self, s: Gradient, at: Point, example: Example, penalty: Penalty) -> tuple[Gradient, Point]:
         """Take the example; implicitly, the one slope that agrees with the point it leads to."""
@@ -109,7 +110,7 @@ class MirrorDescent(Algorithm):
         if example.z.ndim != 1 or at.x.ndim != 1:
             raise TypeError("an implicit update takes one example of a model with one output")
         t = s.t + 1
-        h = inverse_rate(self.eta, self.schedule, t)
+        h = inverse_rate(self.eta, self.schedule, t) / example.c  # a weight on loss and penalty is a longer step
 
         def after(slope: float) -> Array:
             return self.space.solve(penalty, slope * example.z - h * at.theta, h, 1.0)
@@ -128,7 +129,7 @@ class MirrorDescent(Algorithm):
         while far != 0.0 and missing(far) > 0.0:
             near, far = far, 2.0 * far
         slope = far if near == far else brentq(missing, near, far, xtol=1e-300, rtol=1e-15, maxiter=1000)
-        return Gradient(slope * example.z, t), self.point(after(slope))
+        return Gradient(slope * example.z, example.c, t), self.point(after(slope))
 
 
 @dataclass(frozen=True)
@@ -164,11 +165,11 @@ class SGD(Algorithm):
 
     def start(self, at: Point) -> Gradient:
         """Return no gradient."""
-        return Gradient(np.zeros_like(at.x), 0)
+        return Gradient(np.zeros_like(at.x), 0.0, 0)
 
-    def take(self, s: Gradient, at: Point, g: Array) -> Gradient:
+    def take(self, s: Gradient, at: Point, g: Array, c: float) -> Gradient:
         """Keep g."""
-        return Gradient(g, s.t + 1)
+        return Gradient(g, c, s.t + 1)
 
     def h(self, s: Gradient) -> float:
         """Return 1/eta_t."""
@@ -179,13 +180,21 @@ class SGD(Algorithm):
         h = self.h(s)
         return Problem(s.u - h * at.x, h, 0.0)
 
-    def played_gradient(self, g: Array, at: Point, penalty: Penalty) -> Array:
+    def played_gradient(self, g: Array, at: Point, penalty: Penalty, c: float = 1.0) -> Array:
         """Return g_t + xi_t."""
-        return g + penalty.subgradient(at.x)
+        return g + c * penalty.subgradient(at.x)
 
-    def step(self, s: Gradient, at: Point, g: Array, penalty: Penalty) -> tuple[Gradient, Point]:
+    def step(self, s: Gradient, at: Point, g: Array, penalty: Penalty, c: float = 1.0) -> tuple[Gradient, Point]:
         """Step along g_t + xi_t and project onto the constraint: k = 0 leaves no more of Psi."""
-        return super().step(s, at, self.played_gradient(g, at, penalty), penalty)
+        return super().step(s, at, self.played_gradient(g, at, penalty, c), penalty, c)
+
+
+class Owing(NamedTuple):
+    """The last gradient, the penalty that has come in since the last truncation, and the count."""
+
+    u: Array
+    owed: float
+    t: int
 
 
 @dataclass(frozen=True)
@@ -234,34 +243,35 @@ class TruncatedGradient(Algorithm):
                 f"TruncatedGradient takes no penalty, L1, L2, ElasticNet or a sum of these, got {penalty!r}"
             )
 
-    def start(self, at: Point) -> Gradient:
+    def start(self, at: Point) -> Owing:
         """Return no gradient."""
-        return Gradient(np.zeros_like(at.x), 0)
+        return Owing(np.zeros_like(at.x), 0.0, 0)
 
-    def take(self, s: Gradient, at: Point, g: Array) -> Gradient:
+    def take(self, s: Owing, at: Point, g: Array, c: float) -> Owing:
         """Keep g."""
-        return Gradient(g, s.t + 1)
+        return Owing(g, s.owed + c, s.t + 1)
 
-    def h(self, s: Gradient) -> float:
+    def h(self, s: Owing) -> float:
         """Return 1/eta_t."""
         return inverse_rate(self.eta, self.schedule, s.t)
 
-    def problem(self, s: Gradient, at: Point) -> Problem:
+    def problem(self, s: Owing, at: Point) -> Problem:
         """Return a step with no penalty in it."""
         h = self.h(s)
         return Problem(s.u - h * at.x, h, 0.0)
 
-    def played_gradient(self, g: Array, at: Point, penalty: Penalty) -> Array:
+    def played_gradient(self, g: Array, at: Point, penalty: Penalty, c: float = 1.0) -> Array:
         """Return g_t with the gradient of the penalty's l2 part."""
-        return g + penalty._terms(g.shape).l2 * at.x
+        return g + c * penalty._terms(g.shape).l2 * at.x
 
-    def step(self, s: Gradient, at: Point, g: Array, penalty: Penalty) -> tuple[Gradient, Point]:
+    def step(self, s: Owing, at: Point, g: Array, penalty: Penalty, c: float = 1.0) -> tuple[Owing, Point]:
         """Step, then truncate in every K-th round (equation 29)."""
-        s = self.take(s, at, self.played_gradient(g, at, penalty))
+        s = self.take(s, at, self.played_gradient(g, at, penalty, c), c)
         h = self.h(s)
         x = at.x - s.u / h
         if s.t % self.every == 0:
-            threshold = penalty._terms(x.shape).l1 * self.every / h
+            threshold = penalty._terms(x.shape).l1 * s.owed / h
+            s = s._replace(owed=0.0)
             shrunk = np.maximum(x - threshold, 0.0) + np.minimum(x + threshold, 0.0)
             x = np.where((np.abs(x) > self.theta) & (np.abs(x) > threshold), x, shrunk)
         return s, Point(x, x)

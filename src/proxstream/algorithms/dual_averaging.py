@@ -22,9 +22,10 @@ from .base import Algorithm, Point, Problem
 
 
 class Sum(NamedTuple):
-    """The sum of gradients and their number."""
+    """The sum of gradients, of their weights, and their number."""
 
     u: Array
+    k: float
     t: int
 
 
@@ -90,26 +91,27 @@ class RDA(Algorithm):
 
     def start(self, at: Point) -> Sum:
         """Return the empty sum."""
-        return Sum(np.zeros_like(at.x), 0)
+        return Sum(np.zeros_like(at.x), 0.0, 0)
 
-    def take(self, s: Sum, at: Point, g: Array) -> Sum:
+    def take(self, s: Sum, at: Point, g: Array, c: float) -> Sum:
         """Add g."""
-        return Sum(s.u + g, s.t + 1)
+        return Sum(s.u + g, s.k + c, s.t + 1)
 
     def h(self, s: Sum) -> Curvature:
         """Return beta_t, and beta_1 before the first gradient (Xiao's beta_0, which moves no point)."""
         return self.beta(max(s.t, 1))
 
     def problem(self, s: Sum, at: Point) -> Problem:
-        """Return (g_1:t, beta_t, t), and beta_t rho on the l1 norm."""
+        """Return (g_1:t, beta_t, k), and beta_t rho on the l1 norm."""
         h = self.beta(s.t)
-        return Problem(s.u, h, float(s.t), h * self.rho)
+        return Problem(s.u, h, s.k, h * self.rho)
 
 
 class Accelerated(NamedTuple):
     """The weighted sum A_t g~_t of gradients, A_t, and the two points beside the query point."""
 
     u: Array
+    k: float
     A: float
     t: int
     v: Array
@@ -169,12 +171,12 @@ class AcceleratedRDA(Algorithm):
 
     def start(self, at: Point) -> Accelerated:
         """Return w_0 = v_0 = x_1 and A_0 = 0."""
-        return Accelerated(np.zeros_like(at.x), 0.0, 0, at.x, at.x)
+        return Accelerated(np.zeros_like(at.x), 0.0, 0.0, 0, at.x, at.x)
 
-    def take(self, s: Accelerated, at: Point, g: Array) -> Accelerated:
+    def take(self, s: Accelerated, at: Point, g: Array, c: float) -> Accelerated:
         """Add alpha_t g."""
         alpha = self._alpha(s.t + 1)
-        return s._replace(u=s.u + alpha * g, A=s.A + alpha, t=s.t + 1)
+        return s._replace(u=s.u + alpha * g, k=s.k + alpha * c, A=s.A + alpha, t=s.t + 1)
 
     def h(self, s: Accelerated) -> Curvature:
         """Return L + beta_t."""
@@ -182,11 +184,11 @@ class AcceleratedRDA(Algorithm):
 
     def problem(self, s: Accelerated, at: Point) -> Problem:
         """Return (A_t g~_t, L + beta_t, A_t)."""
-        return Problem(s.u, self.h(s), s.A)
+        return Problem(s.u, self.h(s), s.k)
 
-    def step(self, s: Accelerated, at: Point, g: Array, penalty: Penalty) -> tuple[Accelerated, Point]:
+    def step(self, s: Accelerated, at: Point, g: Array, penalty: Penalty, c: float = 1.0) -> tuple[Accelerated, Point]:
         """Move v, then w, then the query point (steps 3-5, and step 2 of the next round)."""
-        s = self.take(s, at, g)
+        s = self.take(s, at, g, c)
         v = self.space.primal(self.space.solve(penalty, *self.problem(s, at)))
         theta = self._alpha(s.t) / s.A
         w = (1.0 - theta) * s.w + theta * v

@@ -24,10 +24,11 @@ PENALTY_WEIGHTS = ("every_round", "once")
 
 
 class Proximal(NamedTuple):
-    """z = g_1:t - sum of sigma_s x_s, the sums of squared gradients, and the count."""
+    """z = g_1:t - sum of sigma_s x_s, the sums of squared gradients, of weights, and the count."""
 
     z: Array
     q: Array
+    k: float
     t: int
 
 
@@ -72,13 +73,13 @@ class FTRLProximal(Algorithm):
 
     def start(self, at: Point) -> Proximal:
         """Return no gradients."""
-        return Proximal(np.zeros_like(at.x), np.zeros_like(at.x), 0)
+        return Proximal(np.zeros_like(at.x), np.zeros_like(at.x), 0.0, 0)
 
-    def take(self, s: Proximal, at: Point, g: Array) -> Proximal:
+    def take(self, s: Proximal, at: Point, g: Array, c: float) -> Proximal:
         """Add g - sigma_t x_t."""
         q = s.q + g * g
         sigma = (np.sqrt(q) - np.sqrt(s.q)) / self.alpha
-        return Proximal(s.z + g - sigma * at.x, q, s.t + 1)
+        return Proximal(s.z + g - sigma * at.x, q, s.k + c, s.t + 1)
 
     def h(self, s: Proximal) -> Curvature:
         """Return 1/eta_t."""
@@ -86,7 +87,7 @@ class FTRLProximal(Algorithm):
 
     def problem(self, s: Proximal, at: Point) -> Problem:
         """Return (z, 1/eta_t, t or 1)."""
-        return Problem(s.z, self.h(s), float(s.t) if self.penalty_weight == "every_round" else 1.0)
+        return Problem(s.z, self.h(s), s.k if self.penalty_weight == "every_round" else 1.0)
 
     def penalty_weight_at(self, t: int) -> float:
         """Return 1, or 1 in the first round alone."""
@@ -107,6 +108,7 @@ class Template(NamedTuple):
     n: float
     k: float
     alpha: float
+    c: float
     t: int
 
 
@@ -184,9 +186,9 @@ class FTRL(Algorithm):
         zeros = np.zeros_like(at.x)
         h = self._inverse_rate(0, zeros, 0.0)
         u = -h * at.theta if self.centering == "proximal" else zeros
-        return Template(u, zeros, h, zeros, 0.0, 0.0, np.inf, 0)
+        return Template(u, zeros, h, zeros, 0.0, 0.0, np.inf, 1.0, 0)
 
-    def take(self, s: Template, at: Point, g: Array) -> Template:
+    def take(self, s: Template, at: Point, g: Array, c: float) -> Template:
         """Add g, the new curvature sigma_t and the penalty alpha_t."""
         t = s.t + 1
         norm = self.geometry.dual_norm(g, at.x)
@@ -199,7 +201,7 @@ class FTRL(Algorithm):
         if alpha > s.alpha:
             raise ValueError(f"penalty_weight must not rise: {s.alpha:g} became {alpha:g} at t = {t}")
         u = s.u + g - sigma * at.theta if self.centering == "proximal" else s.u + g
-        return Template(u, s.psi, h, q, n, s.k + alpha, alpha, t)
+        return Template(u, s.psi, h, q, n, s.k + alpha * c, alpha, c, t)
 
     def h(self, s: Template) -> Curvature:
         """Return 1/eta_t."""
@@ -207,11 +209,11 @@ class FTRL(Algorithm):
 
     def problem(self, s: Template, at: Point) -> Problem:
         """Return equation 24, or 29 with the past linearized."""
-        return Problem(s.u + s.psi, self.h(s), s.k if self.past == "native" else s.alpha)
+        return Problem(s.u + s.psi, self.h(s), s.k if self.past == "native" else s.alpha * s.c)
 
-    def step(self, s: Template, at: Point, g: Array, penalty: Penalty) -> tuple[Template, Point]:
+    def step(self, s: Template, at: Point, g: Array, penalty: Penalty, c: float = 1.0) -> tuple[Template, Point]:
         """Also linearize this round's penalty: its subgradient is what equation 30 leaves."""
-        s, new = super().step(s, at, g, penalty)
+        s, new = super().step(s, at, g, penalty, c)
         if self.past == "linearized":
             s = s._replace(psi=-(s.u + s.h * new.theta))
         return s, new
@@ -235,6 +237,7 @@ class Quadratics(NamedTuple):
     u: Array
     c: float
     A: Array
+    k: float
     t: int
 
 
@@ -273,16 +276,17 @@ class FollowTheLeader(Algorithm):
 
     def start(self, at: Point) -> Quadratics:
         """Return no losses."""
-        return Quadratics(np.zeros_like(at.x), 0.0, np.zeros((0, 0)), 0)
+        return Quadratics(np.zeros_like(at.x), 0.0, np.zeros((0, 0)), 0.0, 0)
 
-    def take(self, s: Quadratics, at: Point, g: Array) -> Quadratics:
+    def take(self, s: Quadratics, at: Point, g: Array, c: float) -> Quadratics:
         """Add <g, x> + (curvature/2) ||x - x_t||^2."""
         if self.curvature == 0.0:
             raise TypeError(
                 "FollowTheLeader(curvature=0) cannot tell a loss from a bare gradient: "
                 "call learn(z, y, 'squared') or name the losses' curvature"
             )
-        return s._replace(u=s.u + g - self.curvature * at.x, c=s.c + self.curvature, t=s.t + 1)
+        own = c * self.curvature
+        return s._replace(u=s.u + g - own * at.x, c=s.c + own, k=s.k + c, t=s.t + 1)
 
     def h(self, s: Quadratics) -> Curvature:
         """Return the Hessian of the sum of losses."""
@@ -290,7 +294,7 @@ class FollowTheLeader(Algorithm):
 
     def problem(self, s: Quadratics, at: Point) -> Problem:
         """Return f_1:t and t Psi."""
-        return Problem(s.u, self.h(s), float(s.t))
+        return Problem(s.u, self.h(s), s.k)
 
     def learn(self, s: Quadratics, at: Point, example: Example, penalty: Penalty) -> tuple[Quadratics, Point]:
         """Add (<z, x> - y)^2 / 2."""
@@ -299,6 +303,6 @@ class FollowTheLeader(Algorithm):
         if not penalty.rotation_invariant:
             raise TypeError(f"FollowTheLeader on examples takes no penalty, L2, L2Norm or L2Ball, got {penalty!r}")
         Z, y = np.atleast_2d(example.z), np.atleast_1d(example.y)
-        A = Z.T @ Z / len(Z)
-        s = s._replace(u=s.u - Z.T @ y / len(Z), A=s.A + A if s.A.size else A, t=s.t + 1)
+        A, b = example.c * Z.T @ Z / len(Z), example.c * Z.T @ y / len(Z)
+        s = s._replace(u=s.u - b, A=s.A + A if s.A.size else A, k=s.k + example.c, t=s.t + 1)
         return s, self.point(self.space.solve(penalty, *self.problem(s, at)))

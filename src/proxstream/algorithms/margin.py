@@ -82,13 +82,14 @@ class PassiveAggressive(ExampleAlgorithm):
                 "PassiveAggressive takes one example with hinge, ranking_hinge, epsilon_insensitive, absolute or "
                 f"multiclass_hinge, got {example.loss!r}"
             )
+        C, example = self.C * example.c, example._replace(c=1.0)  # a row's weight is its aggressiveness
         loss, g = float(example.loss.value(example.p, example.y)), example.gradient()
         squared = float(np.vdot(g, g))
         if loss == 0.0 or squared == 0.0:
             return Count(s.t + 1), at
-        tau = loss / (squared + 1.0 / (2.0 * self.C)) if self.variant == "PA-II" else loss / squared
+        tau = loss / (squared + 1.0 / (2.0 * C)) if self.variant == "PA-II" else loss / squared
         if self.variant == "PA-I":
-            tau = min(tau, self.C)
+            tau = min(tau, C)
         x = penalty.project(at.x - tau * g)
         return Count(s.t + 1), Point(x, x)
 
@@ -152,7 +153,7 @@ class AROW(ExampleAlgorithm):
         if loss == 0.0:
             return s._replace(t=s.t + 1), at
         sz = s.sigma * z if self.matrix == "diagonal" else s.sigma @ z
-        beta = 1.0 / (float(z @ sz) + self.r)
+        beta = 1.0 / (float(z @ sz) + self.r / example.c)
         x = penalty.project(at.x + beta * loss * y * sz)
         shrink = sz * sz if self.matrix == "diagonal" else np.outer(sz, sz)
         return Covariance(s.sigma - beta * shrink, s.t + 1), Point(x, x)

@@ -77,14 +77,18 @@ class OnlineLearner:
         """Rounds played."""
         return self._t
 
-    def update(self, g: Any) -> None:
-        """Take the gradient of this round's loss at `point` and move."""
-        g = _checks.vector("g", g, self.shape).astype(np.float64)
-        with np.errstate(all="ignore"):  # what overflows is refused below
-            moved = self.algorithm.step(self._state, self._at, g, self.penalty)
-        self._move(*moved)
+    def update(self, g: Any, weight: float = 1.0) -> None:
+        """Take the gradient of this round's loss at `point` and move.
 
-    def learn(self, z: Any, y: Any, loss: Loss | str) -> float:
+        A weight c stands for c times the loss and c times the penalty; 0 leaves the learner as it is.
+        """
+        g, c = _checks.vector("g", g, self.shape).astype(np.float64), _checks.number("weight", weight, low=0.0)
+        if c > 0.0:
+            with np.errstate(all="ignore"):  # what overflows is refused below
+                moved = self.algorithm.step(self._state, self._at, c * g, self.penalty, c)
+            self._move(*moved)
+
+    def learn(self, z: Any, y: Any, loss: Loss | str, weight: float = 1.0) -> float:
         """Take one linear-model example (or the mean of a small batch of rows) and return the loss suffered.
 
         Parameters
@@ -94,12 +98,16 @@ class OnlineLearner:
             -1/+1 for the binary losses, a number for regression, the class 0..k-1 for multiclass.
         loss : str or Loss
             Such as "logistic" or losses.huber(0.5).
+        weight : float
+            As for `update`; the loss returned is without it.
         """
-        example = self._example(z, y, losses.get(loss))
+        example = self._example(z, y, losses.get(loss))._replace(c=_checks.number("weight", weight, low=0.0))
         with np.errstate(all="ignore"):
             suffered = float(np.mean(example.loss.value(example.p, example.y)))
-            moved = self.algorithm.learn(self._state, self._at, example, self.penalty)
-        self._move(*moved)
+            if example.c > 0.0:
+                moved = self.algorithm.learn(self._state, self._at, example, self.penalty)
+        if example.c > 0.0:
+            self._move(*moved)
         return suffered
 
     def _example(self, z: Any, y: Any, loss: Loss) -> Example:
