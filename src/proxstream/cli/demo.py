@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,10 +19,18 @@ PASSES = 200
 WIDTH = 80  # of a file or a pipe; a narrower terminal wraps lines, it does not lose digits
 
 
+def _number(value: float) -> float:
+    """Refuse NaN, which some versions of typer let through any range."""
+    if math.isnan(value):
+        raise typer.BadParameter("a number is needed, got nan")
+    return value
+
+
 def demo(
     rows: Annotated[int, typer.Option(min=1, max=20_000, metavar="N", help="Rows to learn from.")] = 3000,
     l1: Annotated[
-        float, typer.Option("--l1", min=0.0, max=1000.0, metavar="LAM", help="Strength of the l1 penalty.")
+        float,
+        typer.Option("--l1", min=0.0, max=1000.0, callback=_number, metavar="LAM", help="Strength of the l1 penalty."),
     ] = 0.003,
     seed: Annotated[int, typer.Option(min=0, metavar="N", help="Another seed is another stream.")] = 1,
 ) -> None:
