@@ -57,7 +57,7 @@ def part(rows: RowBlock, start: int, stop: int) -> RowBlock:
 
 def joined(shared: Array, before: Array, after: Array) -> Array:
     """Return the shared cell with one thread's change: sums add, and so do the squares of a root of squares (r)."""
-    out = shared + (after - before)
+    out: Array = shared + (after - before)
     if shared.shape[1] > 1:
         out[:, 1] = np.sqrt(np.maximum(shared[:, 1] ** 2 + after[:, 1] ** 2 - before[:, 1] ** 2, 0.0))
     return out
