@@ -744,7 +744,7 @@ def below(regret, bound):
 def test_the_bound_is_the_theorems_formula(game):
     for adversary, T in ((against, 1), (gaussian, 2), (against, 9), (growing, 9)):
         ledger, history, c = play(game, adversary, T)
-        for x in (c, comparator(game, np.array([0.3, -0.2, 0.9]))):
+        for x in (c, comparator(game, np.array([1.3, -0.2, 1.9]))):
             found = ledger.bound(x)
             if adversary is against:  # the others are smaller, and conditions on the largest gradient may hold
                 assert found.theorem == game.theorem
@@ -1004,6 +1004,16 @@ def test_this_rounds_penalty_lends_no_curvature():
     paid = ledger.linearized_regret([0.0], penalty=True)
     assert paid > 0.5 * (1 / 2 + 1 / 3)
     assert paid <= ledger.bound([0.0]).value == 0.5 * (1 / 1 + 1 / 2)
+
+
+def test_a_first_point_away_from_0_is_further_from_the_comparator_than_it_looks():
+    # r_0 = x^2 is centred at 0, outside [1, 2]: the learner pays more than (x - x_1)^2 allows, and x^2 - 1 covers it.
+    ledger = ps.Regret(ps.OnlineLearner(ps.FTRL(rate=0.5, past="linearized"), AWAY, dim=1))
+    for _ in range(5):
+        ledger.play(0.0, [-0.5])
+    paid, T = ledger.linearized_regret([2.0]), 5
+    assert paid > (2.0 - 1.0) ** 2 + T * 0.5**2 / 4.0
+    assert paid <= ledger.bound([2.0]).value == pytest.approx(2.0**2 - 1.0**2 + T * 0.5**2 / 4.0)
 
 
 def test_enhanced_rda_needs_more_than_lemma_12():
