@@ -1073,6 +1073,16 @@ def test_a_long_way_down_the_simplex_weights_are_known_by_their_logarithm():
     assert below(ledger.linearized_regret([1.0, 0.0], penalty=True), found.value)
 
 
+@pytest.mark.parametrize("game", GAMES, ids=lambda g: g.name)
+def test_where_nothing_happened_nothing_is_owed(game):
+    ledger = ps.Regret(ps.OnlineLearner(game.algorithm, game.penalty, dim=D))
+    first = ledger.learner.point
+    ledger.play(0.0, np.zeros(D))
+    found = ledger.bound(first)
+    assert 0.0 <= found.value < 1e-9 or game.name.startswith("sgd")  # which takes Psi's own gradient
+    assert below(ledger.linearized_regret(first, penalty="penalty=True" in found.regret), found.value)
+
+
 # ---- growth
 
 

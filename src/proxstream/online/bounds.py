@@ -172,7 +172,7 @@ class Observed:
 
     def distance(self, x: Array) -> float:
         """Return D^2 = R(x) - R(x_1)."""
-        return self._times(1.0, x) - self._times(1.0, self.first.x)
+        return max(self._times(1.0, x) - self._times(1.0, self.first.x), 0.0)
 
     def centred(self, x: Array, h: Curvature) -> float:
         """Return r_0:t(x) of regularizers centred at the origin, r_t >= 0 and r_0(x_1) = 0.
@@ -180,7 +180,7 @@ class Observed:
         x_1 minimizes R over the constraint, so a number h leaves h (R(x) - R(x_1)); one a coordinate need not be
         smallest at an x_1 other than 0, and only r_0 gives up its value there.
         """
-        return self._times(h, x) - self._times(h if _is_number(h) else self.h0, self.first.x)
+        return max(self._times(h, x) - self._times(h if _is_number(h) else self.h0, self.first.x), 0.0)
 
     def from_first(self, x: Array) -> float:
         """Return r_0(x) centred at x_1: h_0 B(x, x_1)."""
@@ -258,7 +258,7 @@ def _adagrad(algorithm: AdaGrad, seen: Observed, x: Array) -> Bound:
     elif not seen.minimal:
         return _none_minimal(seen)
     from_first = float(np.sum((x - seen.first.x) ** 2))
-    moments = eta * (seen.h.values if isinstance(seen.h, Spectrum) else np.asarray(seen.h)) - delta
+    moments = np.maximum(eta * (seen.h.values if isinstance(seen.h, Spectrum) else np.asarray(seen.h)) - delta, 0.0)
     if algorithm.strongly_convex:
         if delta == 0.0 or eta * seen.sigma < seen.largest_coordinate**2:
             return _mcmahan_12(seen, x)
