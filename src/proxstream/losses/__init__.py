@@ -47,13 +47,15 @@ and b = a + e_y for the losses of k scores (e_y is the unit vector of the label,
     softmax               log(sum e^p_j) - p_y          sum_j b_j log b_j            b in the simplex
     multiclass_hinge      max_j [j != y] + p_j - p_y    a_y                          b in the simplex
 
-A new loss is one class in the room of its kind (`binary`, `regression`, `multiclass`), registered beside it
-and named here. The bodies of value, slope and conjugate use only their arguments, the parameters on self,
-NumPy functions and the helpers of `numerics`, so that a compiler can take them as they are.
+A loss of one's own for a program or an experiment is `custom(value, slope)`, two plain functions of (p, y).
+A new loss of the library is one class in the room of its kind (`binary`, `regression`, `multiclass`),
+registered beside it and named here. The bodies of value, slope and conjugate use only their arguments, the
+parameters on self, NumPy functions and the helpers of `numerics`, so that a compiler can take them as they are.
 """
 
 from proxstream.losses.base import Loss, VectorLoss, get, names, parameters
 from proxstream.losses.binary import hinge, logistic, perceptron, ranking_hinge, smoothed_hinge, squared_hinge
+from proxstream.losses.custom import custom
 from proxstream.losses.multiclass import multiclass_hinge, softmax
 from proxstream.losses.regression import absolute, epsilon_insensitive, huber, poisson, quantile, squared
 
@@ -61,6 +63,7 @@ __all__ = [
     "Loss",
     "VectorLoss",
     "absolute",
+    "custom",
     "epsilon_insensitive",
     "get",
     "hinge",

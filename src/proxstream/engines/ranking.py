@@ -1,0 +1,179 @@
+"""The engine of rankers: pairs of a query's rows, learned by the engine of models with one output."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+
+from .. import _checks
+from .._checks import Array
+from ..blocks import NO_WEIGHTS, RowBlock
+from ..kernels import ranking
+
+
+class _Engine(Protocol):
+    """What learns the pairs: ScalarEngine, or any other engine of one output."""
+
+    @property
+    def n_features(self) -> int: ...
+    @property
+    def t(self) -> int: ...
+    @property
+    def k(self) -> float: ...
+    def learn(self, rows: RowBlock, n_threads: int = 1) -> Array: ...
+    def predict(self, rows: RowBlock) -> Array: ...
+    def weights(self) -> tuple[Array, float]: ...
+    def grow(self, n_features: int) -> None: ...
+    def arrays(self) -> dict[str, Array]: ...
+    def restore(self, arrays: Mapping[str, Array]) -> None: ...
+
+
+class RankingEngine:
+    """Learns to order the rows of each query by relevance.
+
+    A query is a run of rows with one qid. Two of its rows that differ in relevance are a pair: one row
+    x_first - x_second, the more relevant one first, whose score is to be above 0 (by a margin of 1 under
+    ranking_hinge). To the learner a pair is one row: it counts 1 in t and its weight in k, the weight being the
+    geometric mean of its two rows' weights. Rows that find no partner leave the model as it is.
+
+    Each row is paired with rows of its query that came before it: with all of them, or with at most `pairs`, drawn
+    without replacement. So a query of m rows makes at most m (m - 1) / 2 or m times `pairs` pairs, and the model is a
+    function of the rows and their order alone, wherever the stream is cut: inside a query, too. The rows of the query
+    still open, and the generator's state, belong to what the engine remembers.
+
+    Parameters
+    ----------
+    engine : ScalarEngine
+        Made with fit_intercept=False: an intercept cancels in every pair.
+    pairs : int, optional
+        Partners drawn for each row; None takes all.
+    seed : int
+        Where the draws begin.
+    """
+
+    def __init__(self, engine: _Engine, pairs: int | None = None, seed: int = 0) -> None:
+        self._engine = engine
+        self._limit = -1 if pairs is None else _checks.integer("pairs", pairs, low=1)
+        self._seed = np.array([_checks.integer("seed", seed, low=0) & ((1 << 63) - 1)])
+        ranking.draw(self._seed)
+        self._open: RowBlock | None = None
+        self._qid: Array | None = None
+
+    @property
+    def n_features(self) -> int:
+        """Features that have a cell."""
+        return self._engine.n_features
+
+    @property
+    def t(self) -> int:
+        """Pairs learned."""
+        return self._engine.t
+
+    @property
+    def k(self) -> float:
+        """Penalty that has come in: the sum of the pairs' weights."""
+        return self._engine.k
+
+    def learn(self, rows: RowBlock, qid: Any, n_threads: int = 1) -> Array:
+        """Learn the pairs that these rows make; return each pair's score before it was learned.
+
+        Parameters
+        ----------
+        rows : RowBlock
+            With the relevance in y: any numbers, the larger the better.
+        qid : one integer a row
+            Rows with the qid of the row before them belong to its query.
+        """
+        qid = np.asarray(qid)
+        if qid.shape != (rows.n_rows,) or not np.issubdtype(qid.dtype, np.integer):
+            raise ValueError(f"qid must be one integer a row, {rows.n_rows}, got {qid.dtype} of shape {qid.shape}")
+        if rows.n_rows == 0:
+            return np.empty(0)
+        rows = _sorted(rows)
+        known = 0 if self._open is None or self._qid is None or qid[0] != self._qid else self._open.n_rows
+        if known and self._open is not None:
+            rows, qid = _joined(self._open, rows), np.concatenate((np.full(known, qid[0]), qid))
+        changes = np.flatnonzero(qid[1:] != qid[:-1]) + 1
+        first_rows = np.concatenate(([0], changes))
+        starts = np.repeat(first_rows, np.diff(np.append(first_rows, rows.n_rows)))
+        scores = self._learn_pairs(rows, starts, known, n_threads)
+        self._open, self._qid = _tail(rows, int(first_rows[-1])), qid[-1:].astype(np.int64)
+        return scores
+
+    def _learn_pairs(self, rows: RowBlock, starts: Array, known: int, n_threads: int) -> Array:
+        pairs = ranking.room(int(np.diff(rows.indptr).max()), rows)
+        pairs.cursor[ranking.ROW] = known
+        scores = []
+        while made := int(ranking.fill(rows, starts, self._limit, self._seed, pairs)):
+            c = NO_WEIGHTS if len(rows.c) == 0 else pairs.c[:made]
+            block = RowBlock(pairs.indptr[: made + 1], pairs.indices, pairs.data, np.ones(made), c)
+            scores.append(self._engine.learn(block, n_threads))
+        return np.concatenate(scores) if scores else np.empty(0)
+
+    def predict(self, rows: RowBlock) -> Array:
+        """Return <w, x> a row: the larger, the higher it ranks."""
+        return self._engine.predict(rows)
+
+    def weights(self) -> tuple[Array, float]:
+        """Return all weights, and 0 in the intercept's place."""
+        return self._engine.weights()
+
+    def grow(self, n_features: int) -> None:
+        """Make cells for more features; theirs are as if they had been there from the start."""
+        self._engine.grow(n_features)
+
+    def arrays(self) -> dict[str, Array]:
+        """Return all that the engine remembers, the open query's rows among it."""
+        arrays = {"seed": self._seed}
+        if self._open is not None and self._qid is not None:
+            arrays.update({"qid": self._qid, **self._open._asdict()})
+        return {**self._engine.arrays(), **{f"ranking.{name}": array for name, array in arrays.items()}}
+
+    def restore(self, arrays: Mapping[str, Array]) -> None:
+        """Go on from what `arrays` returned."""
+        own = {name.removeprefix("ranking."): np.array(a) for name, a in arrays.items() if name.startswith("ranking.")}
+        self._engine.restore({name: a for name, a in arrays.items() if not name.startswith("ranking.")})
+        self._seed, self._open, self._qid = own["seed"], None, own.get("qid")
+        if self._qid is not None:
+            self._open = RowBlock(*(own[name] for name in RowBlock._fields))
+
+
+def _sorted(rows: RowBlock) -> RowBlock:
+    """Return the rows with rising indices, duplicates added up."""
+    if ranking.canonical(rows):
+        return rows
+    from scipy.sparse import csr_array
+
+    width = int(rows.indices.max()) + 1
+    matrix = csr_array((rows.data, rows.indices, rows.indptr), shape=(rows.n_rows, width), copy=True)
+    matrix.sum_duplicates()
+    return RowBlock(matrix.indptr, matrix.indices, matrix.data, rows.y, rows.c)
+
+
+def _joined(a: RowBlock, b: RowBlock) -> RowBlock:
+    """Return the rows of both; weights not told are 1."""
+    c = NO_WEIGHTS
+    if len(a.c) or len(b.c):
+        c = np.concatenate([block.c if len(block.c) else np.ones(block.n_rows) for block in (a, b)])
+    return RowBlock(
+        np.concatenate((a.indptr, a.indptr[-1] + b.indptr[1:] - b.indptr[0])),
+        np.concatenate((a.indices, b.indices[b.indptr[0] : b.indptr[-1]])).astype(b.indices.dtype, copy=False),
+        np.concatenate((a.data, b.data[b.indptr[0] : b.indptr[-1]])).astype(b.data.dtype, copy=False),
+        np.concatenate((a.y, b.y)),
+        c,
+    )
+
+
+def _tail(rows: RowBlock, first: int) -> RowBlock:
+    """Return a copy of the rows from `first` on."""
+    begin, end = rows.indptr[first], rows.indptr[-1]
+    c = rows.c[first:].copy() if len(rows.c) else NO_WEIGHTS
+    return RowBlock(
+        rows.indptr[first:] - begin,
+        rows.indices[begin:end].copy(),
+        rows.data[begin:end].copy(),
+        rows.y[first:].copy(),
+        c,
+    )
