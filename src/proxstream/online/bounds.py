@@ -74,6 +74,12 @@ class Bound(NamedTuple):
     """What a theorem promises: `regret` names the ledger's call that is never above `value`.
 
     Where no theorem covers the game, value is inf, `theorem` says what stands in the way and `regret` is empty.
+
+    >>> import proxstream as ps
+    >>> ledger = ps.Regret(ps.OnlineLearner(ps.FTRL(rate=0.5), dim=1))
+    >>> ledger.play(1.0, [1.0])
+    >>> ledger.bound([2.0])                    # ||x||^2 / (2 eta) + eta ||g||^2 / 2
+    Bound(value=4.25, theorem='McMahan 2017, Theorem 1', regret='linearized_regret(x, penalty=True)')
     """
 
     value: float

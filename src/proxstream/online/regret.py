@@ -96,8 +96,8 @@ class Regret:
         g = _checks.vector("g", g, self.learner.shape).astype(np.float64)
         self._record(f if callable(f) else None, value, at, g, lambda: self.learner.update(g))
 
-    def learn(self, z: Any, y: Any, loss: Loss | str) -> None:
-        """Play one round of a linear model: f(x) = loss(<z, x>, y)."""
+    def learn(self, z: Any, y: Any, loss: Loss | str) -> float:
+        """Play one round of a linear model, f(x) = loss(<z, x>, y), and return the loss suffered."""
         self._check_turn()
         loss = losses.get(loss)
         at = self.learner._at
@@ -106,7 +106,9 @@ class Regret:
         def f(x: Array) -> float:
             return float(np.mean(loss.value(example.z @ x, example.y)))
 
-        self._record(f, f(at.x), at, example.gradient(), lambda: self.learner.learn(z, y, loss))
+        suffered = f(at.x)
+        self._record(f, suffered, at, example.gradient(), lambda: self.learner.learn(z, y, loss))
+        return suffered
 
     def _check_turn(self) -> None:
         if self.learner.t != self.t:
