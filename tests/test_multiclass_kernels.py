@@ -23,7 +23,7 @@ from proxstream.engines.multiclass import MulticlassEngine
 from proxstream.engines.scalar import ScalarEngine
 from proxstream.engines.threads import part
 from proxstream.kernels import losses as kernel_losses
-from proxstream.kernels.groups import RowL2, RowLinf, Work, solve_row
+from proxstream.kernels.groups import RowL2, RowLinf, solve_row
 from proxstream.kernels.multiclass import slopes
 from proxstream.kernels.multiclass_plan import multiclass_plan
 from proxstream.kernels.plan import plan
@@ -101,9 +101,9 @@ def test_slopes_are_the_losses_own(loss: Any, scale: float) -> None:
 
 @numba.njit
 def _solve_row(penalty: Any, u: Any, h: Any, threshold: float, ridge: float, L: float) -> Any:
-    work = Work(u.copy(), h.copy(), np.zeros(u.shape[0]))
-    solve_row(penalty, work, threshold, ridge, L)
-    return work.u
+    work = np.concatenate((u, h, u))
+    solve_row(penalty, work, u.shape[0], threshold, ridge, L)
+    return work[: u.shape[0]]
 
 
 @pytest.mark.parametrize("nonnegative", [False, True])

@@ -64,127 +64,116 @@ class RowLinf(NamedTuple):
     nonnegative: bool
 
 
-class Work(NamedTuple):
-    """Room for one row: what the solver reads and writes."""
-
-    u: Any
-    h: Any
-    m: Any
-
-
 # -- the subproblem of one row -------------------------------------------------------------------
+# `work` is room for one row: u (then x) in its first third, the curvature h in the second, the pulls a in the last.
+# One array and one way out of a function: with more of either, compiled code spends its time counting references.
+
+
+@register_jitable
+def solve_row(penalty, work, classes, threshold, ridge, L):
+    """Replace u by the solution x, the curvature being h + ridge."""
+    for c in range(classes):
+        u = work[c]
+        work[classes + c] += ridge
+        work[2 * classes + c] = max((-u if penalty.nonnegative else abs(u)) - threshold, 0.0)
+    z = length(penalty, work, classes, L)
+    for c in range(classes):
+        a, h = work[2 * classes + c], work[classes + c]
+        work[c] = math.copysign(magnitude(penalty, a, h, L, z), -work[c]) if z > 0.0 and a > 0.0 else 0.0
 
 
 @generic
-def magnitudes(penalty: Any, m: Any, h: Any, L: float) -> None:
-    """Minimize -<a, m> + L ||m|| + (1/2) sum_c h_c m_c^2 over m >= 0 in place: m holds the pulls a >= 0."""
+def length(penalty: Any, work: Any, classes: int, L: float) -> float:
+    """Return z, the norm of the solution; infinite where the norm does not count (L = 0)."""
     raise NotImplementedError
 
 
-@register_jitable
-def _divide(m, h):
-    """Without a norm: m = a / h, and 0 where a = 0."""
-    for c in range(m.shape[0]):
-        if m[c] > 0.0:
-            m[c] = m[c] / h[c]
+@generic
+def magnitude(penalty: Any, a: float, h: float, L: float, z: float) -> float:
+    """Return one coordinate of the solution whose norm is z > 0, for a > 0."""
+    raise NotImplementedError
 
 
-@magnitudes.of(RowL2)
-def _(penalty, m, h, L):
-    top, low, high = 0.0, h[0], h[0]
-    for c in range(m.shape[0]):
-        top, low, high = max(top, m[c]), min(low, h[c]), max(high, h[c])
-    if top == 0.0 or L == 0.0:
-        _divide(m, h)
-        return
-    squares, flat = 0.0, 0.0
-    for c in range(m.shape[0]):
-        unit = m[c] / top
-        squares += unit * unit
-        if h[c] == 0.0:
-            flat += unit * unit
-    norm = top * math.sqrt(squares)
+@length.of(RowL2)
+def _(penalty, work, classes, L):
+    top, low, high = 0.0, work[classes], work[classes]
+    for c in range(classes):
+        top, low, high = max(top, work[2 * classes + c]), min(low, work[classes + c]), max(high, work[classes + c])
+    scale = 1.0 if 1e-100 < top < 1e100 else max(top, 1e-300)  # so that no square over- or underflows
+    squares, flat, shrunk = 0.0, 0.0, 1.0 / scale
+    for c in range(classes):
+        v = work[2 * classes + c] * shrunk
+        squares += v * v
+        flat += v * v if work[classes + c] == 0.0 else 0.0
+    norm = scale * math.sqrt(squares)
+    z = np.inf
     if norm <= L:
-        m[:] = 0.0
-    elif top * math.sqrt(flat) >= L:
-        _divide(m, h)  # no curvature holds what is left: infinite
-    elif low == high:
-        shrunk = (norm - L) / norm / low
-        for c in range(m.shape[0]):
-            m[c] *= shrunk
-    else:
-        z = _length(m, h, L)
-        for c in range(m.shape[0]):
-            m[c] = m[c] / (h[c] + L / z)
-
-
-@register_jitable
-def _length(a, h, L):
-    """Return z > 0 with ||a / (L + h z)||_2 = 1; there is one.
-
-    The inverse of the left side is a power mean of affine functions of z: concave and rising. Newton's steps on it,
-    begun on the left of the root, stay there and end when rounding stops them. At the start no term exceeds 1.
-    """
-    z = 0.0
-    for c in range(a.shape[0]):
-        if h[c] > 0.0:
-            z = max(z, (a[c] - L) / h[c])
-    for _ in range(100):
-        squares, slope = 0.0, 0.0
-        for c in range(a.shape[0]):
-            d = L + h[c] * z
-            v = a[c] / d
-            squares += v * v
-            slope += v * v * (h[c] / d)
-        step = squares * (math.sqrt(squares) - 1.0) / slope
-        if not step > EPS * z:
-            break
-        z += step
+        z = 0.0
+    elif L > 0.0 and scale * math.sqrt(flat) < L:
+        z = (norm - L) / low if low == high else _newton(work, classes, L, (norm - L) / high)
     return z
 
 
-@magnitudes.of(RowLinf)
-def _(penalty, m, h, L):
-    total = 0.0
-    for c in range(m.shape[0]):
-        total += m[c]
-    if total <= L:
-        m[:] = 0.0
-        return
-    if L == 0.0:
-        _divide(m, h)
-        return
-    # The left side is convex and piecewise linear: Newton from z = 0 jumps from piece to piece without overshooting,
-    # each piece has fewer coordinates above the level, and on the last one the step is exact.
-    z, above = 0.0, -1
-    while True:
-        pull, slope, count = 0.0, 0.0, 0
-        for c in range(m.shape[0]):
-            if m[c] > h[c] * z:
-                pull += m[c]
-                slope += h[c]
-                count += 1
-        if count == above or count == 0:
-            break
-        if slope == 0.0:
-            z = np.inf
-            break
-        z, above = max(z, (pull - L) / slope), count
-    for c in range(m.shape[0]):
-        if m[c] > 0.0:
-            m[c] = z if m[c] >= h[c] * z else m[c] / h[c]
-
-
 @register_jitable
-def solve_row(penalty, work, threshold, ridge, L):
-    """Replace work.u by the solution x, the curvature being work.h + ridge."""
-    u, h, m = work.u, work.h, work.m
-    for c in range(u.shape[0]):
-        m[c] = max((-u[c] if penalty.nonnegative else abs(u[c])) - threshold, 0.0)
-        h[c] += ridge
-    magnitudes(penalty, m, h, L)
-    for c in range(u.shape[0]):
-        u[c] = math.copysign(m[c], -u[c]) if m[c] > 0.0 else 0.0
+def _newton(work, classes, L, start):
+    """Return z > 0 with ||a / (L + h z)||_2 = 1; there is one, at `start` or above.
+
+    The inverse of the left side is a power mean of affine functions of z: concave and rising. Newton's steps on it,
+    begun on the left of the root, stay there and end when rounding stops them. They begin where all h are the largest
+    one, or where the largest single term is 1, so that no term ever exceeds 1.
+    """
+    z, step, rounds = start, np.inf, 0
+    for c in range(classes):
+        h = work[classes + c]
+        z = max(z, (work[2 * classes + c] - L) / h if h > 0.0 else 0.0)
+    while step > EPS * z and rounds < 100:
+        squares, slope = 0.0, 0.0
+        for c in range(classes):
+            h = work[classes + c]
+            d = 1.0 / (L + h * z)
+            v = work[2 * classes + c] * d
+            squares += v * v
+            slope += v * v * (h * d)
+        step = squares * (math.sqrt(squares) - 1.0) / slope
+        z += step if step > EPS * z else 0.0
+        rounds += 1
+    return z
+
+
+@magnitude.of(RowL2)
+def _(penalty, a, h, L, z):
+    return a / (h + L / z)
+
+
+@length.of(RowLinf)
+def _(penalty, work, classes, L):
+    total = 0.0
+    for c in range(classes):
+        total += work[2 * classes + c]
+    z = np.inf
+    if total <= L:
+        z = 0.0
+    elif L > 0.0:
+        # The left side is convex and piecewise linear: Newton from z = 0 jumps from piece to piece without
+        # overshooting, each piece has fewer coordinates above the level, and on the last one the step is exact.
+        z, above, count = 0.0, -1, 0
+        while count != above:
+            above = count
+            pull, slope, count = 0.0, 0.0, 0
+            for c in range(classes):
+                a, h = work[2 * classes + c], work[classes + c]
+                above_z = a > h * z  # sums of 0 or a, not a branch that no processor can foresee
+                pull += a if above_z else 0.0
+                slope += h if above_z else 0.0
+                count += 1 if above_z else 0
+            if count > 0:
+                z = max(z, (pull - L) / slope) if slope > 0.0 else np.inf
+    return z
+
+
+@magnitude.of(RowLinf)
+def _(penalty, a, h, L, z):
+    return min(a / h, z)
 
 
 # -- how much of the norm counts, and the curvature of a cell -------------------------------------
@@ -244,7 +233,7 @@ def _(rule, row, state, i):
 @generic
 def read_row(penalty: Any, rule: Any, row: Any, L: float, state: Any, j: int, out: Any, at: int, work: Any) -> None:
     """Write the weights of feature j, one a class, to out[at:]."""
-    classes = work.u.shape[0]
+    classes = work.shape[0] // 3
     for c in range(classes):
         out[at + c] = weight(rule, penalty, row, state, j * classes + c)
 
@@ -252,52 +241,53 @@ def read_row(penalty: Any, rule: Any, row: Any, L: float, state: Any, j: int, ou
 @read_row.of(RowL2, RowLinf)
 def _(penalty, rule, row, L, state, j, out, at, work):
     _read_group(rule, penalty, row, L, state, j, work)
-    for c in range(work.u.shape[0]):
-        out[at + c] = work.u[c]
+    for c in range(work.shape[0] // 3):
+        out[at + c] = work[c]
 
 
 @generic
 def _read_group(rule: Any, penalty: Any, row: Any, L: float, state: Any, j: int, work: Any) -> None:
-    """Write the weights of feature j to work.u: the solution under the sums as they are now."""
-    classes = work.u.shape[0]
+    """Write the weights of feature j to work: the solution under the sums as they are now."""
+    classes = work.shape[0] // 3
     for c in range(classes):
-        work.u[c] = state[j * classes + c, 0]
-        work.h[c] = curvature(rule, row, state, j * classes + c)
-    solve_row(penalty, work, row.threshold, row.ridge, L)
+        work[c] = state[j * classes + c, 0]
+        work[classes + c] = curvature(rule, row, state, j * classes + c)
+    solve_row(penalty, work, classes, row.threshold, row.ridge, L)
 
 
 @_read_group.of(MirrorDescent)
 def _(rule, penalty, row, L, state, j, work):
-    classes = work.u.shape[0]
-    last = int(state[j * classes, 1])
+    classes = work.shape[0] // 3
+    last = min(int(state[j * classes, 1]), row.now)  # another thread may be ahead
     owed = row.table[row.now, 1] - row.table[last, 1]
+    P_a = row.table[last, 0] if last < row.now else 1.0
+    P_b = row.table[row.now, 0] if last < row.now else 1.0
     for c in range(classes):
-        work.u[c] = -state[j * classes + c, 0] / row.table[last, 0]
-        work.h[c] = 1.0
-    if owed > 0.0:
-        solve_row(penalty, work, penalty.l1 * owed, 0.0, penalty.lam * owed)
-    else:
-        for c in range(classes):
-            work.u[c] = 0.0 - work.u[c]
+        work[c] = -state[j * classes + c, 0] / P_a
+        work[classes + c] = 1.0
+    solve_row(penalty, work, classes, penalty.l1 * owed, 0.0, penalty.lam * owed)
     for c in range(classes):
-        work.u[c] *= row.table[row.now, 0]
+        work[c] *= P_b
 
 
 @_read_group.of(AdaGradMirror)
 def _(rule, penalty, row, L, state, j, work):
-    classes = work.u.shape[0]
-    owed = row.table[row.now, 1] - row.table[int(state[j * classes, 2]), 1]
+    classes = work.shape[0] // 3
+    last = min(int(state[j * classes, 2]), row.now)
+    owed = row.table[row.now, 1] - row.table[last, 1]
     for c in range(classes):
-        work.h[c] = (rule.delta + state[j * classes + c, 1]) * rule.rate
-        work.u[c] = -work.h[c] * state[j * classes + c, 0] if owed > 0.0 else state[j * classes + c, 0]
-    if owed > 0.0:
-        solve_row(penalty, work, 0.0, 0.0, penalty.lam * owed)
+        h = (rule.delta + state[j * classes + c, 1]) * rule.rate
+        work[c] = -h * state[j * classes + c, 0]
+        work[classes + c] = h
+    solve_row(penalty, work, classes, 0.0, 0.0, penalty.lam * owed)
+    for c in range(classes):
+        work[c] = work[c] if owed > 0.0 else state[j * classes + c, 0]
 
 
 @generic
 def write_row(penalty, rule, row, L, state, j, weights, at, x, g, v, work):
     """Take g_c x into the cells of feature j; weights[at:] were read before."""
-    classes = work.u.shape[0]
+    classes = work.shape[0] // 3
     for c in range(classes):
         if g[c] != 0.0:
             accumulate(rule, penalty, row, state, j * classes + c, weights[at + c], x, g[c], v[c])
@@ -311,7 +301,7 @@ def _(penalty, rule, row, L, state, j, weights, at, x, g, v, work):
 @generic
 def _write_group(rule, penalty, row, L, state, j, weights, at, x, g, v, work):
     """Take the gradient into the sums."""
-    classes = work.u.shape[0]
+    classes = work.shape[0] // 3
     for c in range(classes):
         if g[c] != 0.0:
             accumulate(rule, penalty, row, state, j * classes + c, weights[at + c], x, g[c], v[c])
@@ -319,28 +309,28 @@ def _write_group(rule, penalty, row, L, state, j, weights, at, x, g, v, work):
 
 @_write_group.of(MirrorDescent)
 def _(rule, penalty, row, L, state, j, weights, at, x, g, v, work):
-    classes = work.u.shape[0]
+    classes = work.shape[0] // 3
     for c in range(classes):
-        work.u[c] = g[c] * x - row.h * weights[at + c]
-        work.h[c] = row.h
-    solve_row(penalty, work, row.threshold, row.ridge, L)
+        work[c] = g[c] * x - row.h * weights[at + c]
+        work[classes + c] = row.h
+    solve_row(penalty, work, classes, row.threshold, row.ridge, L)
     for c in range(classes):
-        state[j * classes + c, 0] = work.u[c]
+        state[j * classes + c, 0] = work[c]
         state[j * classes + c, 1] = row.now + 1
 
 
 @_write_group.of(AdaGradMirror)
 def _(rule, penalty, row, L, state, j, weights, at, x, g, v, work):
-    classes = work.u.shape[0]
+    classes = work.shape[0] // 3
     for c in range(classes):
         gx, r = g[c] * x, state[j * classes + c, 1]
         r = r + gx * gx if rule.squares else math.sqrt(r * r + gx * gx)
-        work.h[c] = (rule.delta + r) * rule.rate
-        work.u[c] = gx - work.h[c] * weights[at + c]
+        work[classes + c] = (rule.delta + r) * rule.rate
+        work[c] = gx - work[classes + c] * weights[at + c]
         state[j * classes + c, 1] = r
-    solve_row(penalty, work, row.threshold, row.ridge, L)
+    solve_row(penalty, work, classes, row.threshold, row.ridge, L)
     for c in range(classes):
-        state[j * classes + c, 0] = work.u[c]
+        state[j * classes + c, 0] = work[c]
         state[j * classes + c, 2] = row.now + 1
 
 
@@ -374,10 +364,10 @@ def _settle_groups(rule: Any, penalty: Any, clock: Any, table: Any, state: Any, 
 @_settle_groups.of(MirrorDescent, AdaGradMirror)
 def _(rule, penalty, clock, table, state, work):
     row = begin(rule, penalty, clock, int(clock[NOW]), table, 1.0, state)
-    classes = work.u.shape[0]
+    classes = work.shape[0] // 3
     for j in range(state.shape[0] // classes):
         _read_group(rule, penalty, row, 0.0, state, j, work)
         for c in range(classes):
-            state[j * classes + c, 0] = work.u[c]
+            state[j * classes + c, 0] = work[c]
             state[j * classes + c, state.shape[1] - 1] = 0
     table[0, 0], table[0, 1], clock[NOW] = 1.0, 0.0, 0.0

@@ -19,7 +19,7 @@ from numba.extending import register_jitable
 
 from . import losses
 from .driver import SMALLEST, longest
-from .groups import Work, brought, norm_strength, read_row, settle_rows, unit, write_row
+from .groups import brought, norm_strength, read_row, settle_rows, unit, write_row
 from .jit import compiled, generic, prefetch
 from .rules import EPOCH, NOW, PassiveAggressive, accumulate, begin, finish, pull, spread, spreads, weight
 
@@ -113,11 +113,6 @@ def _(rule, suffered, v, c, g):
 
 
 @register_jitable
-def _room(classes):
-    return Work(np.zeros(classes), np.zeros(classes), np.zeros(classes))
-
-
-@register_jitable
 def _ask(state, first, span):
     """Ask for `span` numbers from the flat element `first` on."""
     for s in range(0, span, LINE // state.itemsize):
@@ -134,7 +129,7 @@ def learn(parts, classes, rows, model, out):
     weights = np.empty(longest(rows.indptr) * classes, state.dtype)
     b, p, v, g = np.zeros(classes), np.zeros(classes), np.zeros(classes), np.zeros(classes)
     g_cell, v_cell = np.zeros(classes, state.dtype), np.zeros(classes, state.dtype)
-    work = _room(classes)
+    work = np.zeros(3 * classes)
     for i in range(rows.y.shape[0]):
         c = rows.c[i] if rows.c.shape[0] else 1.0
         first, last = rows.indptr[i], rows.indptr[i + 1]
@@ -200,7 +195,7 @@ def predict(parts, classes, rows, model, out):
     rule, penalty, state, clock = parts.rule, parts.penalty, model.state, model.clock
     shared = begin(rule, penalty, clock, int(clock[NOW]), model.table, 1.0, state)
     L = norm_strength(penalty, brought(rule, clock, 1.0))
-    b, w, work = np.zeros(classes), np.empty(classes, state.dtype), _room(classes)
+    b, w, work = np.zeros(classes), np.empty(classes, state.dtype), np.zeros(3 * classes)
     _read_bias(parts, model, b)
     for i in range(rows.indptr.shape[0] - 1):
         for a in range(classes):
@@ -219,7 +214,7 @@ def read(parts, classes, model, out, intercepts):
     rule, penalty, state, clock = parts.rule, parts.penalty, model.state, model.clock
     shared = begin(rule, penalty, clock, int(clock[NOW]), model.table, 1.0, state)
     L = norm_strength(penalty, brought(rule, clock, 1.0))
-    work = _room(classes)
+    work = np.zeros(3 * classes)
     for j in range(state.shape[0] // classes):
         read_row(penalty, rule, shared, L, state, j, out, j * classes, work)
     _read_bias(parts, model, intercepts)
