@@ -1,7 +1,8 @@
 """Row blocks: the one form in which data travels, from any source to any kernel.
 
 A block is a piece of a stream in CSR form: row i has the values data[indptr[i]:indptr[i+1]] at the features
-indices[indptr[i]:indptr[i+1]], the label y[i] and the weight c[i] (an empty c: all weights are 1).
+indices[indptr[i]:indptr[i+1]], the label y[i] and the weight c[i] (an empty c: all weights are 1). Indices may come in
+any order, each once in a row: `as_block` adds up duplicates.
 """
 
 from __future__ import annotations
@@ -34,11 +35,39 @@ class RowBlock(NamedTuple):
         """One more than the largest index."""
         return int(self.indices.max()) + 1 if len(self.indices) else 0
 
+    def times(self, weights: Array) -> Array:
+        """Return <x, w> of each row (of each column of a matrix w); features that w does not know count 0."""
+        from scipy.sparse import csr_array
+
+        first, last = self.indptr[0], self.indptr[-1]
+        indices, data = self.indices[first:last], self.data[first:last]
+        if len(indices) and indices.max() >= len(weights):
+            known = indices < len(weights)
+            indices, data = np.where(known, indices, 0), np.where(known, data, 0)
+        if len(weights) == 0:
+            return np.zeros((self.n_rows, *weights.shape[1:]))
+        matrix = csr_array((data, indices, self.indptr - first), shape=(self.n_rows, len(weights)))
+        return np.asarray(matrix @ weights, dtype=np.float64)
+
+    def check(self) -> None:
+        """Raise a ValueError unless the arrays fit together: a compiled loop trusts them."""
+        steps = np.diff(self.indptr)
+        if len(self.indptr) == 0 or self.indptr[0] < 0 or (steps < 0).any():
+            raise ValueError("indptr must begin at 0 or above and not fall")
+        if not len(self.indices) == len(self.data) >= self.indptr[-1]:
+            raise ValueError(
+                f"a block of {self.indptr[-1]} non-zeros needs as many indices and values, "
+                f"got {len(self.indices)} and {len(self.data)}"
+            )
+        if len(self.indices) and self.indices.min() < 0:
+            raise ValueError(f"a feature index must be >= 0, got {self.indices.min()}")
+
 
 def as_block(X: Any, y: Any = None, c: Any = None, dtype: Any = None) -> RowBlock:
-    """Return a dense or sparse matrix as a block; a CSR matrix of this dtype is not copied.
+    """Return a dense or sparse matrix as a block; a CSR matrix of this dtype is not copied if it can stay as it is.
 
-    Explicit zeros stay (they change no model), duplicate indices of a row are added up.
+    Duplicate indices of a row are added up and explicit zeros dropped: dense or sparse, one matrix is one block.
+    Numbers other than 32-bit floats become 64-bit ones, unless a dtype is told.
 
     >>> as_block(np.array([[0.0, 2.0], [3.0, 0.0]]))
     RowBlock(indptr=array([0, 1, 2], dtype=int32), indices=array([1, 0], dtype=int32), data=array([2., 3.]),
@@ -46,14 +75,19 @@ def as_block(X: Any, y: Any = None, c: Any = None, dtype: Any = None) -> RowBloc
     """
     from scipy.sparse import csr_array, issparse
 
+    if len(np.shape(X)) != 2:
+        raise ValueError(f"X must be a matrix, got shape {np.shape(X)}")
     if issparse(X):
         matrix = X.tocsr()
-        if not matrix.has_canonical_format:
+        if not matrix.has_canonical_format or np.count_nonzero(matrix.data) < len(matrix.data):
             matrix = matrix.copy() if matrix is X else matrix
             matrix.sum_duplicates()
+            matrix.eliminate_zeros()
     else:
         matrix = csr_array(X)
-    data = matrix.data if dtype is None else matrix.data.astype(dtype, copy=False)
+    if dtype is None:
+        dtype = np.float32 if matrix.dtype == np.float32 else np.float64
+    data = matrix.data.astype(dtype, copy=False)
     labels = np.empty(0) if y is None else np.asarray(y, dtype=np.float64)
     weights = NO_WEIGHTS if c is None else np.asarray(c, dtype=np.float64)
     return RowBlock(matrix.indptr, matrix.indices, data, labels, weights)

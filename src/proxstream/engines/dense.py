@@ -41,9 +41,11 @@ class DenseEngine:
         self._loss = loss
         outputs = (n_outputs,) if loss.kind == "multiclass" else ()
         self._one_more = fit_intercept and _needs_examples(algorithm)
-        if self._one_more and not isinstance(penalty, NoPenalty):
+        plain = isinstance(penalty, NoPenalty) and isinstance(algorithm.space, Euclidean)
+        if self._one_more and not plain:
+            what = penalty if isinstance(algorithm.space, Euclidean) else algorithm.space
             raise TypeError(
-                f"{type(algorithm).__name__} would apply {penalty!r} to the intercept too: take fit_intercept=False"
+                f"{type(algorithm).__name__} would apply {what!r} to the intercept too: take fit_intercept=False"
             )
         self._weights = OnlineLearner(algorithm, penalty, dim=(n_features + self._one_more, *outputs))
         self._intercept: OnlineLearner | None = None
@@ -67,11 +69,21 @@ class DenseEngine:
         return float(self._k[0])
 
     def learn(self, rows: RowBlock, n_threads: int = 1) -> Array:
-        """Learn the rows in order, on one thread; return the predictions made before each was learned."""
-        X = self._dense(rows)
-        scores = np.empty((len(X), *self._weights.shape[1:]))
-        for i, z in enumerate(X):
-            y, c = _label(self._loss, rows.y[i]), float(rows.c[i]) if len(rows.c) else 1.0
+        """Learn the rows in order, on one thread; return the predictions made before each was learned.
+
+        A row that has no step, or whose step overflows, leaves the engine as it was before the block.
+        """
+        before = {name: array.copy() for name, array in self.arrays().items()}
+        try:
+            return self._learn(rows)
+        except Exception:
+            self.restore(before)
+            raise
+
+    def _learn(self, rows: RowBlock) -> Array:
+        scores = np.empty((rows.n_rows, *self._weights.shape[1:]))
+        for i in range(rows.n_rows):
+            z, y, c = self._row(rows, i), _label(self._loss, rows.y[i]), float(rows.c[i]) if len(rows.c) else 1.0
             intercept = 0.0 if self._intercept is None else self._intercept.point[0]
             scores[i] = z @ self._weights.point + intercept
             if _needs_examples(self._weights.algorithm):
@@ -86,8 +98,8 @@ class DenseEngine:
 
     def predict(self, rows: RowBlock) -> Array:
         """Return <w, x> + intercept a row."""
-        intercept = 0.0 if self._intercept is None else self._intercept.output[0]
-        return np.asarray(self._dense(rows) @ self._weights.output + intercept)
+        weights, intercept = self.weights()
+        return np.asarray(rows.times(weights) + intercept)
 
     def weights(self) -> tuple[Array, Any]:
         """Return all weights and the intercept."""
@@ -127,16 +139,13 @@ class DenseEngine:
             intercept = np.zeros((1, *weights.shape[1:]))
         return weights, intercept[0] if weights.ndim > 1 else float(intercept[0])
 
-    def _dense(self, rows: RowBlock) -> Array:
-        X = np.zeros((rows.n_rows, self._weights.shape[0]))
-        at = np.repeat(np.arange(rows.n_rows), np.diff(rows.indptr))
-        first = rows.indptr[0]
-        indices, data = rows.indices[first : rows.indptr[-1]], rows.data[first : rows.indptr[-1]]
-        known = indices < self.n_features
-        X[at[known], indices[known]] = data[known]
+    def _row(self, rows: RowBlock, i: int) -> Array:
+        z = np.zeros(self._weights.shape[0])
+        mine = slice(rows.indptr[i], rows.indptr[i + 1])
+        z[rows.indices[mine]] = rows.data[mine]
         if self._one_more:
-            X[:, -1] = 1.0
-        return X
+            z[-1] = 1.0
+        return z
 
 
 def _label(loss: Loss, y: float) -> float | int:

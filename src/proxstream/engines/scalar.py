@@ -10,10 +10,11 @@ import numpy as np
 from .._checks import Array
 from ..blocks import RowBlock
 from ..kernels import averaged, driver
-from ..kernels.averaged import Means
+from ..kernels.averaged import SUM, Means
 from ..kernels.driver import Model
+from ..kernels.penalties import Bounded
 from ..kernels.plan import Plan
-from ..kernels.rules import DECAYING, EPOCH, NOW, K, T
+from ..kernels.rules import DECAYING, EPOCH, NOW, AdaGradMirror, K, T
 from . import threads
 
 
@@ -55,8 +56,23 @@ class ScalarEngine:
     def _model(self) -> Model:
         return Model(self._state, self._bias, self._clock, self._table, self._still)
 
+    def check(self, rows: RowBlock) -> None:
+        """Refuse rows whose weights have no closed form: h/(h + c l2) a round is no power of h/(h + l2)."""
+        rule, penalty = self._parts.rule, self._parts.penalty
+        if isinstance(rule, AdaGradMirror) and penalty.l2 > 0.0:
+            bad = (rows.c != 0.0) & (rows.c != 1.0)
+            if bad.any():
+                raise ValueError(
+                    "AdaGrad(update='mirror') with an l2 penalty has no closed form over idle rounds of unequal "
+                    f"weights: a weight must be 0 or 1, got {rows.c[bad][0]:g} in row {int(np.argmax(bad))} of the block"
+                )
+
     def learn(self, rows: RowBlock, n_threads: int = 1) -> Array:
-        """Learn the rows in order; return the predictions made before each was learned."""
+        """Learn the rows in order; return the predictions made before each was learned.
+
+        Means (average=True) are kept by one thread, whatever n_threads is.
+        """
+        self.check(rows)
         self._reserve(rows.n_rows)
         scores = np.empty(rows.n_rows)
         if self._means is not None:
@@ -103,7 +119,9 @@ class ScalarEngine:
         """Return the means of the weights and of the intercept over the rows learned (average=True)."""
         if self._means is None:
             raise ValueError("the means are kept with average=True alone")
-        sums, rounds = np.empty(self.n_features), max(self.t, 1)
+        if self.t == 0:
+            return self.weights()  # the first point
+        sums, rounds = np.empty(self.n_features), self.t
         averaged.read(self._parts, self._model(), self._means, sums)
         return (sums / rounds).astype(self._state.dtype), float(self._means.bias[0]) / rounds
 
@@ -111,7 +129,11 @@ class ScalarEngine:
         """Make cells for more features; theirs are as if they had been there from the start."""
         if n_features > self.n_features:
             if self._means is not None:
-                self._means = self._means._replace(sums=_longer(self._means.sums, n_features))
+                sums, penalty = _longer(self._means.sums, n_features), self._parts.penalty
+                if isinstance(penalty, Bounded):  # the first point may not be 0: its sum over the epochs before this
+                    first = min(max(0.0, float(penalty.lo)), float(penalty.hi))
+                    sums[self.n_features :, SUM] = first * (self.t - self._means.clock[0])
+                self._means = self._means._replace(sums=sums)
             self._state = _longer(self._state, n_features)
 
     def arrays(self) -> dict[str, Array]:
@@ -125,11 +147,14 @@ class ScalarEngine:
         return arrays
 
     def restore(self, arrays: Mapping[str, Array]) -> None:
-        """Go on from what `arrays` returned."""
-        self._state, self._bias = np.array(arrays["state"]), np.array(arrays["bias"])
-        self._clock, self._table = np.array(arrays["clock"]), np.array(arrays["table"])
+        """Go on from what `arrays` returned; arrays of an engine with other settings are refused."""
+        new = {name: _like(name, own, arrays) for name, own in self.arrays().items()}
+        for table, clock, place in (("table", "clock", NOW), ("means.rounds", "means.clock", 0)):
+            if table in new and not 0 <= new[clock][place] < len(new[table]):
+                raise ValueError(f"{table} of the state must have {new[clock][place] + 1:g} rows or more")
+        self._state, self._bias, self._clock, self._table = (new[name] for name in ("state", "bias", "clock", "table"))
         if self._means is not None:
-            self._means = Means(*(np.array(arrays[f"means.{name}"]) for name in Means._fields))
+            self._means = Means(*(new[f"means.{name}"] for name in Means._fields))
 
     def _reserve(self, rows: int) -> None:
         """Make room in the tables for the rounds to come, at most one epoch's."""
@@ -137,6 +162,21 @@ class ScalarEngine:
             self._table = _roomier(self._table, int(self._clock[NOW]) + rows)
         if self._means is not None:
             self._means = self._means._replace(rounds=_roomier(self._means.rounds, int(self._means.clock[0]) + rows))
+
+
+def _like(name: str, own: Array, arrays: Mapping[str, Array]) -> Array:
+    """Return a copy of a saved array, after checking that it is of the kind that the engine itself keeps."""
+    if name not in arrays:
+        raise ValueError(f"the state must have the entry {name}, got {', '.join(sorted(arrays))}")
+    saved = np.array(arrays[name], order="C")
+    grows = name in ("state", "table", "means.sums", "means.rounds")
+    if saved.dtype != own.dtype or saved.shape[grows:] != own.shape[grows:]:
+        rows = "any number of rows" if grows else f"{len(own)} rows"
+        raise ValueError(
+            f"{name} of the state must have {rows} of {own.dtype} of shape {own.shape[1:]}, "
+            f"got {saved.dtype} of shape {saved.shape}"
+        )
+    return saved
 
 
 def _longer(array: Array, rows: int) -> Array:

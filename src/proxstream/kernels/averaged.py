@@ -16,7 +16,7 @@ with B and f of the feature and theta, v of the round, theta rising:
 
 so with V and W the running sums of v_s and theta_s v_s, the weights of rounds a to b - 1 sum to
 f (B (V_m - V_a) - (W_m - W_a)), where m <= b is the first round with theta_m >= B. `refusal` tells what has no such
-form.
+form. V's digits are those of its largest terms: an epoch ends when v_s = P_s has fallen to FALLEN of the first.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.extending import register_jitable
 
-from .driver import AHEAD, SMALLEST, longest
+from .driver import AHEAD, longest
 from .jit import compiled, generic, prefetch
 from .penalties import Bounded, clip
 from .rules import (
@@ -53,6 +53,7 @@ from .rules import (
 )
 
 SUM, LAST = 0, 1
+FALLEN = 1e-3
 
 
 class Means(NamedTuple):
@@ -199,6 +200,7 @@ def learn(parts, rows, model, means, out):
         now = int(means.clock[0])
         theta, height = moment(rule, penalty, shared)
         means.rounds[now, 0] = theta
+        means.rounds[now + 1, 0] = 0.0  # not known yet; what an earlier epoch left is no part of the model
         means.rounds[now + 1, 1] = means.rounds[now, 1] + height
         means.rounds[now + 1, 2] = means.rounds[now, 2] + theta * height
         means.clock[0] = now + 1.0
@@ -213,11 +215,11 @@ def learn(parts, rows, model, means, out):
             if has_bias:
                 accumulate(parts.bias_rule, parts.free, apart, bias, 0, b, 1.0, g, v)
         finish(rule, penalty, clock, table, c)
-        if now + 1 == EPOCH or table[int(clock[NOW]), 0] < SMALLEST:
+        if now + 1 == EPOCH or table[int(clock[NOW]), 0] < FALLEN:
             for j in range(state.shape[0]):
                 catch_up(rule, penalty, shared, state, means, j, now + 1)
                 means.sums[j, LAST] = 0.0
-            means.rounds[0, 1], means.rounds[0, 2], means.clock[0] = 0.0, 0.0, 0.0
+            means.rounds[0, 0], means.rounds[0, 1], means.rounds[0, 2], means.clock[0] = 0.0, 0.0, 0.0, 0.0
             settle(rule, penalty, clock, table, state)
 
 

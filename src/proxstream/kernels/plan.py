@@ -28,26 +28,29 @@ class Plan(NamedTuple):
 
 def plan(algorithm: Algorithm, penalty: Penalty, loss: Loss, dtype: Any) -> Plan | str:
     """Return how to run this combination compiled, or the reason why there is no lazy closed form for it."""
-    made = _rule(algorithm, penalty, loss, dtype)
-    if isinstance(made, str):
-        return made
     folded = penalties.as_tuple(penalty, dtype)
     if folded is None:
         return f"{penalty!r} does not act on each coordinate alone, with one strength for all"
+    made = _rule(algorithm, folded, loss, dtype)
+    if isinstance(made, str):
+        return made
     rule, width = made
     return Plan(Parts(rule, folded, losses.as_tuple(loss), _for_intercept(rule), penalties.Plain(0.0, 0.0)), width)
 
 
 def _for_intercept(rule: Any) -> Any:
-    """Return the rule in 64 bits, without rho's threshold, and with the root where section 5 of AdaGrad drops it."""
+    """Return the rule of one free coordinate, in 64 bits: no rho, a root where section 5 of AdaGrad drops it.
+
+    A schedule that leaves all curvature to the penalty has none to lend: the intercept takes the sqrt one.
+    """
     if isinstance(rule, rules.RDA):
-        rule = rule._replace(rho=0.0)
+        rule = rule._replace(rho=0.0, schedule=0 if rule.schedule == 1 else rule.schedule)
     if isinstance(rule, rules.AdaGradMirror):
         rule = rule._replace(squares=False)
     return type(rule)(*(float(value) if isinstance(value, np.floating) else value for value in rule))
 
 
-def _rule(a: Algorithm, penalty: Penalty, loss: Loss, number: Any) -> tuple[Any, int] | str:
+def _rule(a: Algorithm, penalty: Any, loss: Loss, number: Any) -> tuple[Any, int] | str:
     if not isinstance(a.space, Euclidean):
         return f"the geometry {a.space!r} couples all coordinates"
     if isinstance(a, library.RDA):
@@ -61,11 +64,11 @@ def _rule(a: Algorithm, penalty: Penalty, loss: Loss, number: Any) -> tuple[Any,
     if isinstance(a, library.MirrorDescent) and not a.implicit and a.projection == "greedy":
         return rules.MirrorDescent(1.0 / a.eta, _POWERS[a.schedule]), 2
     if isinstance(a, library.SGD):
-        if np.any(penalty.subgradient(np.ones(1)) != penalty.strong_convexity):
+        if penalty.l1 > 0.0:
             return "SGD decays idle weights in closed form with L2 or no soft penalty alone"
         return rules.SGD(1.0 / a.eta, _POWERS[a.schedule]), 2
     if isinstance(a, library.TruncatedGradient):
-        if a.theta != np.inf and penalty.strong_convexity > 0.0:
+        if a.theta != np.inf and penalty.l2 > 0.0:
             return "TruncatedGradient with a finite theta and an l2 part has no closed form over idle rounds"
         return rules.TruncatedGradient(1.0 / a.eta, _POWERS[a.schedule], int(a.every), float(a.theta)), 2
     if isinstance(a, library.PassiveAggressive) and isinstance(loss, (Hinge, EpsilonInsensitive, Absolute)):

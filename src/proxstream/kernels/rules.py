@@ -12,7 +12,7 @@ ends (`finish`). The intercept is a cell of its own, read and written by the sam
 | MirrorDescent, SGD, TruncatedGradient | x, last | x after the idle rounds since `last`: a decay, see below  |
 | AdaGrad, mirror   | x, r, last   | x after the idle rounds: an arithmetic or geometric series           |
 | PassiveAggressive | x            | x                                                                    |
-| AROW              | x, sigma     | x                                                                    |
+| AROW              | x, 1/sigma-1 | x                                                                    |
 
 Dual averaging owes idle coordinates nothing: the penalty's weight k is global. Descent does, and pays in closed form.
 A round without a gradient takes |x| to max(rho_s |x| - tau_s, 0), so with P_s = rho_1 ... rho_s and
@@ -21,7 +21,8 @@ A_s = sum of tau_i / P_i,
     |x_b| = P_b max(|x_a| / P_a - (A_b - A_a), 0).
 
 P and A are kept for the rounds of one epoch of at most EPOCH rounds; then all coordinates are settled and the table
-starts again. When that happens depends on the rows seen, never on how they were cut.
+starts again. When that happens depends on the rows seen, never on how they were cut. A round whose step is too long
+for its l2 penalty, rho_s <= 0, turns signs or ends in 0: it ends its epoch, so P <= 0 is met at the last round alone.
 """
 
 from __future__ import annotations
@@ -124,9 +125,16 @@ def _settle(algorithm, penalty, clock, table, state):
 def _extend(clock, table, rho, tau):
     """Add one round to the table of idle rounds."""
     now = int(clock[NOW])
-    table[now + 1, 0] = table[now, 0] * rho
-    table[now + 1, 1] = table[now, 1] + tau / table[now + 1, 0]
+    P = table[now, 0] * rho
+    table[now + 1, 0] = P
+    table[now + 1, 1] = table[now, 1] + tau / abs(P) if P != 0.0 else math.inf
     clock[NOW] = now + 1.0
+
+
+@register_jitable
+def _root(r, gx):
+    """Return the root of r^2 + gx^2, which is r or |gx| at least also where both squares underflow."""
+    return max(math.sqrt(r * r + gx * gx), r, abs(gx))
 
 
 # -- dual averaging ------------------------------------------------------------------------------
@@ -176,7 +184,7 @@ def _(algorithm, penalty, row, state, j):
 def _(algorithm, penalty, row, state, j, w, x, g, v):
     gx, r = g * x, state[j, 1]
     state[j, 0] += gx
-    state[j, 1] = math.sqrt(r * r + gx * gx)
+    state[j, 1] = _root(r, gx)
 
 
 class FTRLProximal(NamedTuple):
@@ -202,7 +210,7 @@ def _(algorithm, penalty, row, state, j):
 @accumulate.of(FTRLProximal)
 def _(algorithm, penalty, row, state, j, w, x, g, v):
     gx, r = g * x, state[j, 1]
-    root = math.sqrt(r * r + gx * gx)
+    root = _root(r, gx)
     state[j, 0] += gx - (root - r) * algorithm.rate * w
     state[j, 1] = root
 
@@ -257,23 +265,28 @@ def _(algorithm, penalty, row, state, j):
 @idle.of(MirrorDescent, SGD)
 def _(algorithm, penalty, row, state, j):
     x, last = state[j, 0], int(state[j, 1])
+    if last >= row.now:  # also where another thread is ahead
+        return clip(penalty, x)
     P, A = row.table[last, 0], row.table[last, 1]
     a = abs(x) / P - (row.table[row.now, 1] - A)
-    return clip(penalty, state.dtype.type(math.copysign(row.table[row.now, 0] * a, x)) if a > 0.0 else x - x)
+    return clip(penalty, state.dtype.type(math.copysign(a, x) * row.table[row.now, 0]) if a > 0.0 else x - x)
 
 
 @idle.of(TruncatedGradient)
 def _(algorithm, penalty, row, state, j):
     x, last = state[j, 0], int(state[j, 1])
+    if last >= row.now:
+        return x
+    P, owed = row.table[last, 0], row.table[row.now, 1] - row.table[last, 1]
     if abs(x) > algorithm.theta:
         # Beyond theta nothing shrinks, but a threshold that reaches |x| itself still cuts (theta needs l2 = 0: P = 1).
-        for s in range(last, row.now):
-            if row.table[s + 1, 1] - row.table[s, 1] >= abs(x):
-                return x - x
+        if owed >= abs(x):
+            for s in range(last, row.now):
+                if row.table[s + 1, 1] - row.table[s, 1] >= abs(x):
+                    return x - x
         return x
-    P, A = row.table[last, 0], row.table[last, 1]
-    a = abs(x) / P - (row.table[row.now, 1] - A)
-    return state.dtype.type(math.copysign(row.table[row.now, 0] * a, x)) if a > 0.0 else x - x
+    a = abs(x) / P - owed
+    return state.dtype.type(math.copysign(a, x) * row.table[row.now, 0]) if a > 0.0 else x - x
 
 
 @accumulate.of(MirrorDescent)
@@ -352,12 +365,11 @@ def _(algorithm, penalty, row, state, j):
 @idle.of(AdaGradMirror)
 def _(algorithm, penalty, row, state, j):
     # h stands still while the feature is away: every unit of penalty takes |x| to (h |x| - l1) / (h + l2).
-    x = state[j, 0]
-    n = row.table[row.now, 1] - row.table[int(state[j, 2]), 1]
+    x, last = state[j, 0], int(state[j, 2])
     h = (algorithm.delta + state[j, 1]) * algorithm.rate
-    if n == 0.0 or x == 0.0 or h == 0.0:
+    if last >= row.now or x == 0.0 or h == 0.0:
         return clip(penalty, x)
-    a = float(abs(x))
+    a, n = float(abs(x)), row.table[row.now, 1] - row.table[last, 1]
     if penalty.l2 == 0.0:
         a -= n * penalty.l1 / h
     else:
@@ -369,7 +381,7 @@ def _(algorithm, penalty, row, state, j):
 @accumulate.of(AdaGradMirror)
 def _(algorithm, penalty, row, state, j, w, x, g, v):
     gx, r = g * x, state[j, 1]
-    r = r + gx * gx if algorithm.squares else math.sqrt(r * r + gx * gx)
+    r = r + gx * gx if algorithm.squares else _root(r, gx)
     h = (algorithm.delta + r) * algorithm.rate
     state[j, 0] = solve(penalty, gx - h * w, h, row.threshold, row.ridge) if h > 0.0 else w
     state[j, 1] = r
@@ -425,7 +437,10 @@ def _(algorithm):
 
 
 class AROW(NamedTuple):
-    """Crammer, Kulesza and Dredze 2009, diagonal. A cell holds 1 - sigma, so that fresh state is all zeros."""
+    """Crammer, Kulesza and Dredze 2009, diagonal.
+
+    A cell holds 1/sigma - 1: fresh state is all zeros, and a small sigma keeps its digits in 32 bits too.
+    """
 
     r: float
 
@@ -433,7 +448,7 @@ class AROW(NamedTuple):
 @begin.of(AROW)
 def _(algorithm, penalty, clock, now, table, c, state):
     number = state.dtype.type
-    return Shared(number(0.0), number(0.0), number(algorithm.r / c))
+    return Shared(number(0.0), number(0.0), number(algorithm.r / c if c > 0.0 else 0.0))
 
 
 @spreads.of(AROW)
@@ -443,7 +458,7 @@ def _(algorithm):
 
 @spread.of(AROW)
 def _(algorithm, state, j):
-    return 1.0 - state[j, 1]
+    return 1.0 / (1.0 + state[j, 1])
 
 
 @pull.of(AROW)
@@ -453,6 +468,7 @@ def _(algorithm, loss, p, y, v, c):
 
 @accumulate.of(AROW)
 def _(algorithm, penalty, row, state, j, w, x, g, v):
-    sx = (1.0 - state[j, 1]) * x
+    # sigma - (sigma x)^2 / (v + r) in terms of 1/sigma; v - sigma x^2 is the other features' share of v.
+    sx = x / (1.0 + state[j, 1])
     state[j, 0] = clip(penalty, w - g * sx)
-    state[j, 1] += sx * sx / (v + row.h)
+    state[j, 1] += x * x / (max(v - sx * x, 0.0) + row.h)
