@@ -22,7 +22,7 @@ from importlib.metadata import version as _version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import algorithms, geometries, losses, online, penalties
+    from . import algorithms, estimators, geometries, losses, online, penalties
     from .algorithms import (
         AROW,
         FTRL,
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         PassiveAggressive,
         TruncatedGradient,
     )
+    from .estimators import StreamClassifier, StreamRanker, StreamRegressor
     from .geometries import Entropy, Euclidean, PNorm
     from .losses import (
         absolute,
@@ -86,6 +87,7 @@ _ROOMS = {
         "PassiveAggressive",
         "TruncatedGradient",
     ),
+    "estimators": ("StreamClassifier", "StreamRanker", "StreamRegressor"),
     "geometries": ("Entropy", "Euclidean", "PNorm"),
     "losses": (
         "absolute",

@@ -5,12 +5,14 @@ compiled one wherever a closed form over idle rounds exists), checks each block 
 the running loss of predictions made before each row was learned.
 
     block -> check -> engine.learn -> scores -> progressive loss
+
+With ranking=True rows come with the qid of their query, and what the engine learns are pairs of a query's rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -21,6 +23,9 @@ from .algorithms import Algorithm
 from .blocks import RowBlock
 from .losses import Loss
 from .penalties import Penalty
+
+if TYPE_CHECKING:
+    from .engines.ranking import RankingEngine
 
 
 class Engine(Protocol):
@@ -62,6 +67,13 @@ class Learner:
         Let new features enlarge the model.
     n_threads : int
         More than one: lock-free threads, faster and not reproducible bit for bit.
+    ranking : bool
+        Learn the order of each query's rows, from pairs of them: see `proxstream.engines.ranking`. There is no
+        intercept then: it cancels in every pair.
+    pairs : int, optional
+        When ranking, partners drawn for each row; None takes all.
+    seed : int
+        When ranking, where the draws begin.
 
     Examples
     --------
@@ -86,14 +98,22 @@ class Learner:
         average: bool = False,
         growing: bool = False,
         n_threads: int = 1,
+        ranking: bool = False,
+        pairs: int | None = None,
+        seed: int = 0,
     ) -> None:
         self.algorithm = algorithm
         self.loss = losses.get(loss)
         self.penalty = penalties.get(penalty)
         self.n_outputs, self.dtype = n_outputs, np.dtype(dtype)
-        self.fit_intercept, self.average, self.growing = fit_intercept, average, growing
+        self.fit_intercept, self.average, self.growing = fit_intercept and not ranking, average, growing
         self.n_threads = _checks.integer("n_threads", n_threads, low=1)
         self.engine = _engine(self, n_features)
+        self._queries: RankingEngine | None = None
+        if ranking:
+            from .engines.ranking import RankingEngine
+
+            self._queries = RankingEngine(self.engine, pairs, seed)
         self._losses = np.zeros(2)  # sums of c * loss and of c
 
     @property
@@ -111,17 +131,40 @@ class Learner:
         """The mean loss of predictions made before their rows were learned; NaN before the first row."""
         return float(self._losses[0] / self._losses[1]) if self._losses[1] > 0.0 else float("nan")
 
-    def learn(self, rows: RowBlock) -> Array:
-        """Learn the rows in order; return the scores before each was learned. A refused block changes nothing."""
+    def learn(self, rows: RowBlock, qid: Any = None, *, count: bool = True) -> Array:
+        """Learn the rows in order; return the scores before each was learned. A refused block changes nothing.
+
+        Parameters
+        ----------
+        rows : RowBlock
+        qid : one integer a row
+            For a ranker, whose scores are those of pairs.
+        count : bool
+            Let the rows count in the progressive loss, as they should unless they have been learned before.
+        """
         self._check(rows)
+        if self._queries is not None:
+            qid = _checked_qid(qid, rows.n_rows)
+            self.engine.grow(rows.n_features)
+            return self._queries.learn(rows, qid, self.n_threads, each=self._count if count else None)
         self.engine.grow(rows.n_features)
         scores = self.engine.learn(rows, self.n_threads)
+        if count:
+            self._count(scores, rows)
+        return scores
+
+    def end_query(self) -> None:
+        """Let the next row of a ranker begin a query, whatever its qid."""
+        if self._queries is not None:
+            self._queries.end_query()
+
+    def _count(self, scores: Array, rows: RowBlock) -> None:
+        """Take the losses of these scores into the progressive loss."""
         suffered = self._suffered(scores, rows.y)
         weights = rows.c if len(rows.c) else np.ones(len(suffered))
         # Cumulated in order, so that the sums do not depend on how the stream was cut.
         for i, terms in enumerate((weights * suffered, weights)):
             self._losses[i] = np.cumsum(np.concatenate((self._losses[i : i + 1], terms)))[-1]
-        return scores
 
     def predict(self, rows: RowBlock) -> Array:
         """Return the scores of the rows; features that the model does not know count 0."""
@@ -139,11 +182,11 @@ class Learner:
 
     def state_dict(self) -> dict[str, Array]:
         """Return everything that the learner remembers, as a dict of arrays."""
-        return {**self.engine.arrays(), "losses": self._losses}
+        return {**(self._queries or self.engine).arrays(), "losses": self._losses}
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
         """Go on, bit for bit, from the state of a learner with the same settings."""
-        self.engine.restore(saved)
+        (self._queries or self.engine).restore(saved)
         self._losses = np.array(saved["losses"])
 
     def _check(self, rows: RowBlock) -> None:
@@ -156,6 +199,9 @@ class Learner:
             raise ValueError(f"features must be finite, got NaN or infinity in row {row} of the block")
         if len(rows.c) and not (np.isfinite(rows.c).all() and (rows.c >= 0.0).all()):
             raise ValueError("weights must be finite and >= 0")
+        if self._queries is not None:
+            _checks.vector("y", rows.y)  # relevance, any numbers
+            return
         if self.loss.kind == "binary" and self.n_outputs > 1:
             return  # labels are classes, one-vs-rest
         self.loss.check_labels(rows.y)
@@ -167,6 +213,15 @@ class Learner:
             signs = np.where(y[:, None] == np.arange(self.n_outputs), 1.0, -1.0)
             return np.asarray(np.sum(self.loss.value(scores, signs), axis=1))
         return np.asarray(self.loss.value(scores, y))
+
+
+def _checked_qid(qid: Any, n_rows: int) -> Array:
+    if qid is None:
+        raise ValueError("a ranker needs the qid of each row")
+    array = np.asarray(qid)
+    if array.shape != (n_rows,) or not np.issubdtype(array.dtype, np.integer):
+        raise ValueError(f"qid must be one integer a row, {n_rows} in all, got {array.dtype} of shape {array.shape}")
+    return array
 
 
 def _engine(learner: Learner, n_features: int) -> Engine:

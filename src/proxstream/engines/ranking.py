@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,6 +11,8 @@ from .. import _checks
 from .._checks import Array
 from ..blocks import NO_WEIGHTS, RowBlock
 from ..kernels import ranking
+
+Each = Callable[[Array, RowBlock], None]
 
 
 class _Engine(Protocol):
@@ -76,7 +78,7 @@ class RankingEngine:
         """Penalty that has come in: the sum of the pairs' weights."""
         return self._engine.k
 
-    def learn(self, rows: RowBlock, qid: Any, n_threads: int = 1) -> Array:
+    def learn(self, rows: RowBlock, qid: Any, n_threads: int = 1, each: Each | None = None) -> Array:
         """Learn the pairs that these rows make; return each pair's score before it was learned.
 
         Parameters
@@ -85,6 +87,8 @@ class RankingEngine:
             With the relevance in y: any numbers, the larger the better.
         qid : one integer a row
             Rows with the qid of the row before them belong to its query.
+        each : function, optional
+            Called after each block of pairs with their scores and the block, whose arrays are used again for the next.
         """
         qid = np.asarray(qid)
         if qid.shape != (rows.n_rows,) or not np.issubdtype(qid.dtype, np.integer):
@@ -98,11 +102,15 @@ class RankingEngine:
         changes = np.flatnonzero(qid[1:] != qid[:-1]) + 1
         first_rows = np.concatenate(([0], changes))
         starts = np.repeat(first_rows, np.diff(np.append(first_rows, rows.n_rows)))
-        scores = self._learn_pairs(rows, starts, known, n_threads)
+        scores = self._learn_pairs(rows, starts, known, n_threads, each)
         self._open, self._qid = _tail(rows, int(first_rows[-1])), qid[-1:].astype(np.int64)
         return scores
 
-    def _learn_pairs(self, rows: RowBlock, starts: Array, known: int, n_threads: int) -> Array:
+    def end_query(self) -> None:
+        """Let the next row begin a query, whatever its qid."""
+        self._open, self._qid = None, None
+
+    def _learn_pairs(self, rows: RowBlock, starts: Array, known: int, n_threads: int, each: Each | None) -> Array:
         pairs = ranking.room(int(np.diff(rows.indptr).max()), rows)
         pairs.cursor[ranking.ROW] = known
         scores = []
@@ -110,6 +118,8 @@ class RankingEngine:
             c = NO_WEIGHTS if len(rows.c) == 0 else pairs.c[:made]
             block = RowBlock(pairs.indptr[: made + 1], pairs.indices, pairs.data, np.ones(made), c)
             scores.append(self._engine.learn(block, n_threads))
+            if each is not None:
+                each(scores[-1], block)
         return np.concatenate(scores) if scores else np.empty(0)
 
     def predict(self, rows: RowBlock) -> Array:

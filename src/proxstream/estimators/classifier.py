@@ -1,0 +1,317 @@
+"""StreamClassifier: two classes or many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets, unique_labels
+
+from .. import _checks, losses
+from .._checks import Array
+from ..algorithms import Algorithm
+from ..losses import Loss
+from ..penalties import Penalty
+from .base import StreamEstimator
+from .rows import Batch, encoded
+
+# The same loss for two classes, with one vector of weights, and for more, with one a class.
+TWINS = {"logistic": "softmax", "hinge": "multiclass_hinge"}
+
+
+def _has_probabilities(estimator: StreamClassifier) -> bool:
+    loss = losses.get(estimator.loss)
+    if not hasattr(loss, "probability"):
+        raise AttributeError(f"probabilities come with the losses logistic and softmax, not with {loss}")
+    return True
+
+
+class StreamClassifier(ClassifierMixin, StreamEstimator):  # type: ignore[misc]
+    """A sparse linear classifier that learns in one pass, a row at a time.
+
+    It follows the minimizer of
+
+        (sum_i c_i phi(<w, x_i> + b, y_i)) / (sum_i c_i)  +  Psi(w)
+
+    where phi is the loss, Psi the penalty, c_i the weight of row i and b the intercept, which is never penalized. With
+    penalty_weight="once", where an algorithm has it, Psi stands once beside the sum of the losses in place of their
+    mean, so that it matters less the longer the stream is.
+
+    A model is a function of the sequence of rows: `fit` in one call, `partial_fit` in any batches, dense or sparse,
+    give the same model bit for bit (with one thread). A weight of zero is exactly zero.
+
+    Two classes have one vector of weights, classes_[1] being positive. With more, the logistic loss is the softmax and
+    the hinge the multiclass hinge of Crammer and Singer; every other binary loss learns one class against the rest.
+    (For two classes, in turn, softmax and multiclass_hinge are the logistic loss and the hinge.)
+
+    Parameters
+    ----------
+    algorithm : Algorithm, optional
+        How to learn. None is `AutoFTRL()`, which needs no rate.
+    loss : str or Loss
+        "logistic", "hinge", "squared_hinge", "smoothed_hinge", "perceptron", "softmax", "multiclass_hinge", any of them
+        with parameters as in "smoothed_hinge(0.5)", or a loss of one's own.
+    penalty : Penalty, optional
+        Psi, such as L1(1e-4) or L1(1e-4) + NonNegative(). None is no penalty.
+    passes : int
+        How often `fit` (and `fit_stream`, if the stream can be read again) goes over the rows.
+    shuffle : bool
+        Whether `fit` takes the rows in another random order each pass.
+    average : bool
+        Predict with the mean of all weights played, where the algorithm can keep it.
+    fit_intercept : bool
+    n_threads : int
+        More than one: lock-free threads that share the model; faster, and not the same bits each time.
+    random_state : int, RandomState or None
+        For `shuffle`.
+    class_weight : dict, "balanced" or None
+        What multiplies the weights of a class's rows. "balanced" makes all classes weigh the same, and is for `fit`
+        alone, which can count them.
+    multi_class : {"auto", "one_vs_rest"}
+        With more than two classes: as told above, or one class against the rest whatever the binary loss.
+    verbose : int
+        1 shows a bar on stderr, with rows a second and the progressive loss.
+
+    Attributes
+    ----------
+    coef_ : array of shape (1, n_features) for two classes, else (n_classes, n_features)
+        Made on access; CSR after `sparsify()`.
+    intercept_ : array of shape (1,) or (n_classes,)
+    classes_ : array of shape (n_classes,)
+    n_features_in_ : int
+    feature_names_in_ : array of str, when X had names
+    t_ : int
+        Rows learned, all passes counted.
+    nnz_ : int
+        Weights that are not zero.
+    progressive_loss_ : float
+        The weighted mean loss of predictions made before each row was learned (first pass): an honest estimate that
+        costs no data. One-vs-rest: the sum over the classes' problems.
+
+    Examples
+    --------
+    >>> import numpy as np, proxstream as ps
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(2000, 50))
+    >>> y = np.where(X[:, 0] - X[:, 1] + rng.logistic(size=2000) > 0, "yes", "no")
+    >>> model = ps.StreamClassifier(ps.FTRLProximal(alpha=0.5), penalty=ps.L1(0.03)).fit(X, y)
+    >>> np.flatnonzero(model.coef_), model.classes_
+    (array([0, 1]), array(['no', 'yes'], dtype='<U3'))
+    >>> model.predict_proba(X[:1]).sum()
+    np.float64(1.0)
+    >>> model.set_params(algorithm__alpha=0.1).algorithm
+    FTRLProximal(alpha=0.1, beta=1.0, penalty_weight='every_round')
+
+    References: McMahan 2017, A survey of algorithms and analysis for adaptive online learning; Xiao 2010, Dual
+    averaging methods for regularized stochastic learning and online optimization.
+    """
+
+    _kinds = ("binary", "multiclass")
+
+    def __init__(
+        self,
+        algorithm: Algorithm | None = None,
+        loss: Loss | str = "logistic",
+        penalty: Penalty | None = None,
+        passes: int = 1,
+        shuffle: bool = False,
+        average: bool = False,
+        fit_intercept: bool = True,
+        n_threads: int = 1,
+        random_state: Any = None,
+        class_weight: Any = None,
+        multi_class: str = "auto",
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(
+            algorithm, loss, penalty, passes, shuffle, average, fit_intercept, n_threads, random_state, verbose
+        )
+        self.class_weight = class_weight
+        self.multi_class = multi_class
+
+    # ---- learning
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn the rows from the start, in `passes` passes.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or frame of shape (n_samples, n_features)
+        y : array of shape (n_samples,)
+            Labels of at least two classes.
+        sample_weight : array of shape (n_samples,), optional
+
+        Returns
+        -------
+        self
+        """
+        with self._kept_if_refused():
+            X, y, c = self._checked(X, y, sample_weight, reset=True)
+            check_classification_targets(y)
+            self._begin(np.unique(y), X.shape[1], X.dtype)
+            return self._fit(self._batch(X, y, c, counted=True))
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Learn more rows, in one pass and in order.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or frame of shape (n_samples, n_features)
+        y : array of shape (n_samples,)
+        classes : array, optional
+            All classes that will ever come, for the first call. None takes those of the first call's y.
+        sample_weight : array of shape (n_samples,), optional
+
+        Returns
+        -------
+        self
+        """
+        first = not self.__sklearn_is_fitted__()
+        with self._kept_if_refused():
+            X, y, c = self._checked(X, y, sample_weight, reset=first)
+            check_classification_targets(y)
+            self._know(y, classes, X.shape[1], X.dtype, first)
+            return self._learned(self._batch(X, y, c))
+
+    def fit_stream(self, stream: Iterable[Any], classes: Any = None, reset: bool = True) -> Self:
+        """Learn a stream of batches; new features may turn up at any time.
+
+        Batches are learned as they are read and may be forgotten then. A refused batch raises an error, and leaves the
+        model as the batches before it made it. Empty batches are passed over.
+
+        Parameters
+        ----------
+        stream : iterable of (X, y), (X, y, sample_weight) or RowBlock
+            A later X may have more columns than the first, or fewer: those that are missing are zero. With `passes`
+            above 1 it has to be an iterable that can be read again.
+        classes : array, optional
+            All classes that will ever come. None takes those of the first batch.
+        reset : bool
+            Start anew, as `fit` does. False goes on from what the model knows, as `partial_fit` does.
+
+        Returns
+        -------
+        self
+        """
+        return self._stream(stream, reset, classes=classes)
+
+    def _taken(self, batch: Batch, *, first: bool, **told: Any) -> Batch:
+        check_classification_targets(batch.y)
+        self._know(batch.y, told["classes"], batch.n_features, batch.dtype, first)
+        return self._batch(batch.X, batch.y, batch.c)
+
+    def _know(self, y: Array, classes: Any, n_features: int, dtype: Any, first: bool) -> None:
+        """Settle the classes at the first batch, hold on to them at the others."""
+        if first:
+            self._begin(np.unique(y) if classes is None else unique_labels(classes), n_features, dtype)
+        elif classes is not None and not np.array_equal(self.classes_, unique_labels(classes)):
+            raise ValueError(f"classes={classes!r} is not the same as on the first call: {self.classes_.tolist()}")
+        if isinstance(self.class_weight, str):
+            raise ValueError(
+                f"class_weight={self.class_weight!r} needs all labels at once, as fit has them: for partial_fit and "
+                "fit_stream compute the weights from a sample and give them as a dict"
+            )
+
+    def _begin(self, classes: Array, n_features: int, dtype: Any) -> None:
+        _checks.one_of("multi_class", self.multi_class, ("auto", "one_vs_rest"))
+        if len(classes) < 2:
+            raise ValueError(
+                f"a classifier needs at least 2 classes, got 1 class: {classes.tolist()}; a batch may have one alone "
+                "when all are declared up front, as partial_fit(X, y, classes=...)"
+            )
+        loss, n_outputs = self._loss(), len(classes) if len(classes) > 2 else 1
+        if self.multi_class == "one_vs_rest":
+            if loss.kind != "binary":
+                raise ValueError(f"multi_class='one_vs_rest' takes a binary loss such as 'logistic', got {loss}")
+        elif n_outputs > 1:
+            loss = losses.get(TWINS.get(loss.name, loss))
+        if n_outputs == 1:
+            loss = losses.get({many: two for two, many in TWINS.items()}.get(loss.name, loss))
+        self._start(loss, n_outputs, n_features, dtype, growing=True)
+        self.classes_ = classes
+
+    def _batch(self, X: Any, y: Array, c: Array, *, counted: bool = False) -> Batch:
+        """Return the batch with labels as the loss knows them, and with the classes' weights."""
+        labels = encoded(y, self.classes_)
+        if self.class_weight is not None:
+            told = compute_class_weight(self.class_weight, classes=self.classes_, y=y if counted else self.classes_)
+            c = told[labels] * (c if len(c) else 1.0)
+        if self._learner.n_outputs == 1:
+            return Batch(X, 2.0 * labels - 1.0, c)
+        return Batch(X, labels.astype(np.float64), c)
+
+    # ---- predicting
+
+    def decision_function(self, X: Any) -> Array:
+        """Return the scores.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, frame or RowBlock
+
+        Returns
+        -------
+        array of shape (n_samples,) for two classes, above 0 for classes_[1]; else (n_samples, n_classes)
+        """
+        return self._scores(X)
+
+    def predict(self, X: Any) -> Array:
+        """Return the class of the best score.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, frame or RowBlock
+
+        Returns
+        -------
+        array of shape (n_samples,)
+        """
+        scores = self.decision_function(X)
+        best = np.argmax(scores, axis=1) if scores.ndim == 2 else (scores > 0.0).astype(np.intp)
+        return np.asarray(self.classes_[best])
+
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> Array:
+        """Return the probability of each class, for the losses logistic and softmax.
+
+        One-vs-rest: each class's own probability, divided by their sum.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, frame or RowBlock
+
+        Returns
+        -------
+        array of shape (n_samples, n_classes)
+        """
+        return np.asarray(np.exp(self.predict_log_proba(X)))
+
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    def predict_log_proba(self, X: Any) -> Array:
+        """Return the logarithm of each class's probability, however small.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, frame or RowBlock
+
+        Returns
+        -------
+        array of shape (n_samples, n_classes)
+        """
+        scores = self.decision_function(X)
+        if scores.ndim == 1:
+            return np.asarray(-np.logaddexp(0.0, np.column_stack((scores, -scores))))
+        if self._learner.loss.kind == "binary":
+            scores = -np.logaddexp(0.0, -scores)
+        top = scores.max(axis=1, keepdims=True)
+        return np.asarray(scores - top - np.log(np.sum(np.exp(scores - top), axis=1, keepdims=True)))
+
+    def _coef(self, weights: Array) -> Array:
+        return np.ascontiguousarray(weights.T) if weights.ndim == 2 else weights[np.newaxis]
+
+    def _intercept(self, intercept: Any) -> Any:
+        return np.atleast_1d(intercept)
