@@ -86,8 +86,8 @@ def moment(rule: Any, penalty: Any, shared: Any) -> Any:
 
 @moment.of(RDA)
 def _(rule, penalty, shared):
-    scale = shared.h + shared.ridge
-    return float(shared.threshold), 1.0 / scale if scale > 0.0 else 0.0
+    scale = float(shared.h + shared.ridge)  # none before the first round, where the penalty alone gives curvature
+    return float(shared.threshold), 1.0 / scale if scale > 1e-30 else 0.0
 
 
 @moment.of(AdaGrad, FTRLProximal)
@@ -183,13 +183,13 @@ def learn(parts, rows, model, means, out):
         apart = begin(parts.bias_rule, parts.free, clock, 0, model.still, c, bias)
         p, v, b = 0.0, 0.0, 0.0
         if has_bias:
-            b = weight(parts.bias_rule, parts.free, apart, bias, 0)
+            b = weight(parts.bias_rule, parts.free, apart, bias, model.still, 0)
             p, v = b, spread(parts.bias_rule, bias, 0)
         for q in range(first, last):
             if q + AHEAD < end:
                 prefetch(state, width * np.int64(rows.indices[q + AHEAD]))
             j, x = np.int64(rows.indices[q]), rows.data[q]
-            w = weight(rule, penalty, shared, state, j)
+            w = weight(rule, penalty, shared, state, table, j)
             weights[q - first] = w
             p += w * x
             if spreads(rule):

@@ -52,13 +52,13 @@ def learn(parts, rows, model, out):
         apart = begin(parts.bias_rule, parts.free, clock, 0, model.still, c, bias)
         p, v, b = 0.0, 0.0, 0.0
         if has_bias:
-            b = weight(parts.bias_rule, parts.free, apart, bias, 0)
+            b = weight(parts.bias_rule, parts.free, apart, bias, model.still, 0)
             p, v = b, spread(parts.bias_rule, bias, 0)
         for q in range(first, last):
             if q + AHEAD < end:
                 prefetch(state, width * np.int64(rows.indices[q + AHEAD]))
             j, x = np.int64(rows.indices[q]), rows.data[q]
-            w = weight(rule, penalty, shared, state, j)
+            w = weight(rule, penalty, shared, state, table, j)
             weights[q - first] = w
             p += w * x
             if spreads(rule):
@@ -82,7 +82,7 @@ def learn(parts, rows, model, out):
 
 @compiled
 def foresee(parts, rows, clock, table, clocks):
-    """Write the clock before each row, and the idle rounds' table, up to the row that will settle all; return its place.
+    """Write the clock before each row and the idle rounds' table up to the row that settles all; return its place.
 
     Neither depends on what is learned, only on the rows' weights: threads can then begin a row anywhere.
     """
@@ -101,29 +101,29 @@ def foresee(parts, rows, clock, table, clocks):
 @compiled
 def predict(parts, rows, model, out):
     """Predict each row with the weights as they are now; features beyond the state have none."""
-    rule, penalty, state, clock = parts.rule, parts.penalty, model.state, model.clock
-    shared = begin(rule, penalty, clock, int(clock[NOW]), model.table, 1.0, state)
+    rule, penalty, state, clock, table = parts.rule, parts.penalty, model.state, model.clock, model.table
+    shared = begin(rule, penalty, clock, int(clock[NOW]), table, 1.0, state)
     apart = begin(parts.bias_rule, parts.free, clock, 0, model.still, 1.0, model.bias)
     for i in range(rows.indptr.shape[0] - 1):
         p = 0.0
         if model.bias.shape[0]:
-            p += weight(parts.bias_rule, parts.free, apart, model.bias, 0)
+            p += weight(parts.bias_rule, parts.free, apart, model.bias, model.still, 0)
         for q in range(rows.indptr[i], rows.indptr[i + 1]):
             j = np.int64(rows.indices[q])
             if j < state.shape[0]:
-                p += weight(rule, penalty, shared, state, j) * rows.data[q]
+                p += weight(rule, penalty, shared, state, table, j) * rows.data[q]
         out[i] = p
 
 
 @compiled
 def read(parts, model, out):
     """Write every feature's weight into out and return the intercept."""
-    rule, penalty, state, clock = parts.rule, parts.penalty, model.state, model.clock
-    shared = begin(rule, penalty, clock, int(clock[NOW]), model.table, 1.0, state)
+    rule, penalty, state, clock, table = parts.rule, parts.penalty, model.state, model.clock, model.table
+    shared = begin(rule, penalty, clock, int(clock[NOW]), table, 1.0, state)
     apart = begin(parts.bias_rule, parts.free, clock, 0, model.still, 1.0, model.bias)
     for j in range(state.shape[0]):
-        out[j] = weight(rule, penalty, shared, state, j)
-    return weight(parts.bias_rule, parts.free, apart, model.bias, 0) if model.bias.shape[0] else 0.0
+        out[j] = weight(rule, penalty, shared, state, table, j)
+    return weight(parts.bias_rule, parts.free, apart, model.bias, model.still, 0) if model.bias.shape[0] else 0.0
 
 
 @compiled

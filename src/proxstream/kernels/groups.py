@@ -231,15 +231,15 @@ def _(rule, row, state, i):
 
 
 @generic
-def read_row(penalty: Any, rule: Any, row: Any, L: float, state: Any, j: int, out: Any, at: int, work: Any) -> None:
+def read_row(penalty, rule, row, L, state, table, j, out, at, work):
     """Write the weights of feature j, one a class, to out[at:]."""
     classes = work.shape[0] // 3
     for c in range(classes):
-        out[at + c] = weight(rule, penalty, row, state, j * classes + c)
+        out[at + c] = weight(rule, penalty, row, state, table, j * classes + c)
 
 
 @read_row.of(RowL2, RowLinf)
-def _(penalty, rule, row, L, state, j, out, at, work):
+def _(penalty, rule, row, L, state, table, j, out, at, work):
     _read_group(rule, penalty, row, L, state, j, work)
     for c in range(work.shape[0] // 3):
         out[at + c] = work[c]

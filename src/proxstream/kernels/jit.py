@@ -77,8 +77,11 @@ def generic(stub: Callable[..., Any]) -> Any:
     """Make a function whose body is chosen by the type of its first argument, at compile time; `stub` is the rest's."""
     bodies: dict[type, Callable[..., Any]] = {}
 
+    def body(component: type) -> Callable[..., Any]:
+        return next((bodies[kind] for kind in component.__mro__ if kind in bodies), stub)
+
     def call(*arguments: Any) -> Any:
-        return bodies.get(type(arguments[0]), stub)(*arguments)
+        return body(type(arguments[0]))(*arguments)
 
     def of(*components: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         def register(body: Callable[..., Any]) -> Callable[..., Any]:
@@ -89,8 +92,8 @@ def generic(stub: Callable[..., Any]) -> Any:
         return register
 
     @overload(call, strict=False)
-    def choose(*arguments: Any) -> Callable[..., Any] | None:
-        return bodies.get(getattr(arguments[0], "instance_class", type(None)), stub)
+    def choose(*arguments: Any) -> Callable[..., Any]:
+        return body(getattr(arguments[0], "instance_class", type(None)))
 
     call.__name__, call.__doc__ = stub.__name__, stub.__doc__
     call.of, call.bodies = of, bodies  # type: ignore[attr-defined]

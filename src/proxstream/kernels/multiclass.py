@@ -139,13 +139,13 @@ def learn(parts, classes, rows, model, out):
         for a in range(classes):
             p[a], v[a] = 0.0, 0.0
             if has_bias:
-                b[a] = weight(parts.bias_rule, parts.free, apart, bias, a)
+                b[a] = weight(parts.bias_rule, parts.free, apart, bias, model.still, a)
                 p[a], v[a] = b[a], spread(parts.bias_rule, bias, a)
         for q in range(first, last):
             if q + AHEAD < end:
                 _ask(state, span * np.int64(rows.indices[q + AHEAD]), span)
             j, x, at = np.int64(rows.indices[q]), rows.data[q], (q - first) * classes
-            read_row(penalty, rule, shared, L, state, j, weights, at, work)
+            read_row(penalty, rule, shared, L, state, model.table, j, weights, at, work)
             for a in range(classes):
                 p[a] += weights[at + a] * x
             if spreads(rule):
@@ -203,7 +203,7 @@ def predict(parts, classes, rows, model, out):
         for q in range(rows.indptr[i], rows.indptr[i + 1]):
             j = np.int64(rows.indices[q])
             if (j + 1) * classes <= state.shape[0]:
-                read_row(penalty, rule, shared, L, state, j, w, 0, work)
+                read_row(penalty, rule, shared, L, state, model.table, j, w, 0, work)
                 for a in range(classes):
                     out[i, a] += w[a] * rows.data[q]
 
@@ -216,7 +216,7 @@ def read(parts, classes, model, out, intercepts):
     L = norm_strength(penalty, brought(rule, clock, 1.0))
     work = np.zeros(3 * classes)
     for j in range(state.shape[0] // classes):
-        read_row(penalty, rule, shared, L, state, j, out, j * classes, work)
+        read_row(penalty, rule, shared, L, state, model.table, j, out, j * classes, work)
     _read_bias(parts, model, intercepts)
 
 
@@ -224,4 +224,4 @@ def read(parts, classes, model, out, intercepts):
 def _read_bias(parts, model, out):
     apart = begin(parts.bias_rule, parts.free, model.clock, 0, model.still, 1.0, model.bias)
     for a in range(model.bias.shape[0]):
-        out[a] = weight(parts.bias_rule, parts.free, apart, model.bias, a)
+        out[a] = weight(parts.bias_rule, parts.free, apart, model.bias, model.still, a)

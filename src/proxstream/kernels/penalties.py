@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,9 +39,12 @@ def _(penalty: Any, x: float) -> float:
 
 @generic
 def solve(penalty: Any, u: float, h: float, threshold: float, ridge: float) -> float:
-    """Return the solution of (*) for one coordinate; threshold = k l1 and ridge = k l2 are made once a row."""
-    a = abs(u) - threshold
-    return clip(penalty, -math.copysign(a, u) / (h + ridge) if a > 0.0 else u - u)
+    """Return the solution of (*) for one coordinate; threshold = k l1 and ridge = k l2 are made once a row.
+
+    u less its part within the threshold, and no branch: which weights are zero is what a processor cannot guess.
+    h + ridge must be > 0, also for a feature never seen.
+    """
+    return clip(penalty, (min(max(u, -threshold), threshold) - u) / (h + ridge))
 
 
 def as_tuple(penalty: Penalty, dtype: Any) -> Any:

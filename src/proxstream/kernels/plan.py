@@ -46,7 +46,7 @@ def _for_intercept(rule: Any) -> Any:
     if isinstance(rule, rules.RDA):
         rule = rule._replace(rho=0.0, schedule=0 if rule.schedule == 1 else rule.schedule)
     if isinstance(rule, rules.AdaGradMirror):
-        rule = rule._replace(squares=False)
+        rule = rules.AdaGradMirror(rule.rate, rule.delta, False)
     return type(rule)(*(float(value) if isinstance(value, np.floating) else value for value in rule))
 
 
@@ -57,10 +57,13 @@ def _rule(a: Algorithm, penalty: Any, loss: Loss, number: Any) -> tuple[Any, int
         return rules.RDA(float(a.gamma), float(a.rho), ("sqrt", "zero", "log").index(a.schedule)), 1
     if isinstance(a, library.AdaGrad) and a.matrix == "diagonal":
         if a.update == "mirror":
-            return rules.AdaGradMirror(number(1.0 / a.eta), number(a.delta), bool(a.strongly_convex)), 3
-        return rules.AdaGrad(number(1.0 / a.eta), number(a.delta)), 2
+            kind = rules.AdaGradMirrorRidge if penalty.l2 > 0.0 else rules.AdaGradMirror
+            return kind(number(1.0 / a.eta), number(a.delta), bool(a.strongly_convex)), 3
+        return rules.AdaGrad(number(1.0 / a.eta), _positive(a.delta, a.eta, number)), 2
     if isinstance(a, library.FTRLProximal):
-        return rules.FTRLProximal(number(1.0 / a.alpha), number(a.beta), a.penalty_weight == "once"), 2
+        return rules.FTRLProximal(
+            number(1.0 / a.alpha), _positive(a.beta, a.alpha, number), a.penalty_weight == "once"
+        ), 2
     if isinstance(a, library.MirrorDescent) and not a.implicit and a.projection == "greedy":
         return rules.MirrorDescent(1.0 / a.eta, _POWERS[a.schedule]), 2
     if isinstance(a, library.SGD):
@@ -76,3 +79,8 @@ def _rule(a: Algorithm, penalty: Any, loss: Loss, number: Any) -> tuple[Any, int
     if isinstance(a, library.AROW) and a.matrix == "diagonal" and isinstance(loss, Hinge):
         return rules.AROW(float(a.r)), 2
     return f"{a!r} with {loss} keeps more than a cell a feature"
+
+
+def _positive(share: float, rate: float, number: Any) -> Any:
+    """Return delta or beta, or in place of 0 a number so small that no root of squares feels it: h is never 0."""
+    return number(share) if share > 0.0 else number(np.finfo(number).tiny * max(1.0, rate))

@@ -37,6 +37,7 @@ from .losses import slope, value
 from .penalties import clip, solve
 
 EPOCH = 1 << 20
+SMALLEST_H = 1e-37  # in place of 0 where the penalty alone gives curvature, and has not come in yet
 T, K, NOW, PENDING = 0, 1, 2, 3  # the clock: rows, penalty so far, rounds of this epoch, penalty since a truncation
 
 
@@ -49,11 +50,13 @@ class Shared(NamedTuple):
 
 
 class Decaying(NamedTuple):
-    """What a row's features share in descent: this round's threshold, ridge and 1/eta_t, and the idle rounds' table."""
+    """What a row's features share in descent: its threshold, ridge and 1/eta_t; P and A now, and their table."""
 
     threshold: float
     ridge: float
     h: float
+    P: float
+    A: float
     now: int
     table: Any
 
@@ -66,8 +69,11 @@ def begin(algorithm: Any, penalty: Any, clock: Any, now: int, table: Any, c: flo
 
 
 @generic
-def weight(algorithm: Any, penalty: Any, row: Any, state: Any, j: int) -> float:
-    """Return the weight that feature j has now."""
+def weight(algorithm: Any, penalty: Any, row: Any, state: Any, table: Any, j: int) -> float:
+    """Return the weight that feature j has now.
+
+    The table comes beside the row's record: numba counts references to an array that it takes out of a record.
+    """
     return clip(penalty, state[j, 0])
 
 
@@ -103,7 +109,7 @@ def finish(algorithm: Any, penalty: Any, clock: Any, table: Any, c: float) -> No
 
 
 @generic
-def idle(algorithm: Any, penalty: Any, row: Any, state: Any, j: int) -> float:
+def idle(algorithm: Any, penalty: Any, row: Any, state: Any, table: Any, j: int) -> float:
     """Return the weight after the rounds that passed feature j by (descent only)."""
     return state[j, 0]
 
@@ -116,7 +122,7 @@ def settle(algorithm: Any, penalty: Any, clock: Any, table: Any, state: Any) -> 
 def _settle(algorithm, penalty, clock, table, state):
     row = begin(algorithm, penalty, clock, int(clock[NOW]), table, 1.0, state)
     for j in range(state.shape[0]):
-        state[j, 0] = idle(algorithm, penalty, row, state, j)
+        state[j, 0] = idle(algorithm, penalty, row, state, table, j)
         state[j, state.shape[1] - 1] = 0
     table[0, 0], table[0, 1], clock[NOW] = 1.0, 0.0, 0.0
 
@@ -151,7 +157,7 @@ class RDA(NamedTuple):
 @begin.of(RDA)
 def _(algorithm, penalty, clock, now, table, c, state):
     t = max(clock[T], 1.0)
-    h = 0.0
+    h = SMALLEST_H
     if algorithm.schedule != 1:
         h = algorithm.gamma * (math.sqrt(t) if algorithm.schedule == 0 else 1.0 + math.log(t))
     number = state.dtype.type
@@ -159,7 +165,7 @@ def _(algorithm, penalty, clock, now, table, c, state):
 
 
 @weight.of(RDA)
-def _(algorithm, penalty, row, state, j):
+def _(algorithm, penalty, row, state, table, j):
     return solve(penalty, state[j, 0], row.h, row.threshold, row.ridge)
 
 
@@ -176,7 +182,7 @@ class AdaGrad(NamedTuple):
 
 
 @weight.of(AdaGrad)
-def _(algorithm, penalty, row, state, j):
+def _(algorithm, penalty, row, state, table, j):
     return solve(penalty, state[j, 0], (algorithm.delta + state[j, 1]) * algorithm.rate, row.threshold, row.ridge)
 
 
@@ -203,7 +209,7 @@ def _(algorithm, penalty, clock, now, table, c, state):
 
 
 @weight.of(FTRLProximal)
-def _(algorithm, penalty, row, state, j):
+def _(algorithm, penalty, row, state, table, j):
     return solve(penalty, state[j, 0], (algorithm.beta + state[j, 1]) * algorithm.rate, row.threshold, row.ridge)
 
 
@@ -245,7 +251,7 @@ class TruncatedGradient(NamedTuple):
 def _(algorithm, penalty, clock, now, table, c, state):
     number = state.dtype.type
     h = algorithm.rate * (clock[T] + 1.0) ** algorithm.power
-    return Decaying(number(c * penalty.l1), number(c * penalty.l2), number(h), now, table)
+    return Decaying(number(c * penalty.l1), number(c * penalty.l2), number(h), table[now, 0], table[now, 1], now, table)
 
 
 @begin.of(TruncatedGradient)
@@ -254,51 +260,54 @@ def _(algorithm, penalty, clock, now, table, c, state):
     h = algorithm.rate * (clock[T] + 1.0) ** algorithm.power
     truncated = (clock[T] + 1.0) % algorithm.every == 0.0
     threshold = (clock[PENDING] + c) * penalty.l1 / h if truncated else 0.0
-    return Decaying(number(threshold), number(c * penalty.l2), number(h), now, table)
+    return Decaying(number(threshold), number(c * penalty.l2), number(h), table[now, 0], table[now, 1], now, table)
 
 
 @weight.of(MirrorDescent, SGD, TruncatedGradient)
-def _(algorithm, penalty, row, state, j):
-    return idle(algorithm, penalty, row, state, j)
+def _(algorithm, penalty, row, state, table, j):
+    return idle(algorithm, penalty, row, state, table, j)
 
 
 @idle.of(MirrorDescent, SGD)
-def _(algorithm, penalty, row, state, j):
-    x, last = state[j, 0], int(state[j, 1])
-    if last >= row.now:  # also where another thread is ahead
-        return clip(penalty, x)
-    P, A = row.table[last, 0], row.table[last, 1]
-    a = abs(x) / P - (row.table[row.now, 1] - A)
-    return clip(penalty, state.dtype.type(math.copysign(a, x) * row.table[row.now, 0]) if a > 0.0 else x - x)
+def _(algorithm, penalty, row, state, table, j):
+    x = state[j, 0]
+    last = min(int(state[j, 1]), row.now)  # another thread may be ahead
+    a = max(abs(x) / table[last, 0] - (row.A - table[last, 1]), 0.0)
+    return clip(penalty, x if last == row.now else state.dtype.type(math.copysign(a, x) * row.P))
 
 
 @idle.of(TruncatedGradient)
-def _(algorithm, penalty, row, state, j):
-    x, last = state[j, 0], int(state[j, 1])
-    if last >= row.now:
-        return x
-    P, owed = row.table[last, 0], row.table[row.now, 1] - row.table[last, 1]
+def _(algorithm, penalty, row, state, table, j):
+    x = state[j, 0]
+    last = min(int(state[j, 1]), row.now)
+    owed = row.A - table[last, 1]
+    a = max(abs(x) / table[last, 0] - owed, 0.0)
+    moved = state.dtype.type(math.copysign(a, x) * row.P)
     if abs(x) > algorithm.theta:
-        # Beyond theta nothing shrinks, but a threshold that reaches |x| itself still cuts (theta needs l2 = 0: P = 1).
-        if owed >= abs(x):
-            for s in range(last, row.now):
-                if row.table[s + 1, 1] - row.table[s, 1] >= abs(x):
-                    return x - x
-        return x
-    a = abs(x) / P - owed
-    return state.dtype.type(math.copysign(a, x) * row.table[row.now, 0]) if a > 0.0 else x - x
+        moved = _cut(x, owed, table, last, row.now)
+    return x if last == row.now else moved
+
+
+@register_jitable
+def _cut(x, owed, table, last, now):
+    """Return x, or 0 if one threshold reached |x|: beyond theta nothing shrinks (theta needs l2 = 0, so P = 1)."""
+    largest = 0.0
+    if owed >= abs(x):
+        for s in range(last, now):
+            largest = max(largest, table[s + 1, 1] - table[s, 1])
+    return x - x if largest >= abs(x) and largest > 0.0 else x
 
 
 @accumulate.of(MirrorDescent)
 def _(algorithm, penalty, row, state, j, w, x, g, v):
     state[j, 0] = solve(penalty, g * x - row.h * w, row.h, row.threshold, row.ridge)
-    state[j, 1] = row.now + 1
+    state[j, 1] = max(state[j, 1], row.now + 1)
 
 
 @accumulate.of(SGD)
 def _(algorithm, penalty, row, state, j, w, x, g, v):
     state[j, 0] = clip(penalty, w - (g * x + row.ridge * w) / row.h)
-    state[j, 1] = row.now + 1
+    state[j, 1] = max(state[j, 1], row.now + 1)
 
 
 @accumulate.of(TruncatedGradient)
@@ -310,7 +319,7 @@ def _(algorithm, penalty, row, state, j, w, x, g, v):
     elif abs(moved) <= algorithm.theta:
         moved = math.copysign(a, moved)
     state[j, 0] = moved
-    state[j, 1] = row.now + 1
+    state[j, 1] = max(state[j, 1], row.now + 1)
 
 
 @finish.of(MirrorDescent)
@@ -354,28 +363,43 @@ class AdaGradMirror(NamedTuple):
 @begin.of(AdaGradMirror)
 def _(algorithm, penalty, clock, now, table, c, state):
     number = state.dtype.type
-    return Decaying(number(c * penalty.l1), number(c * penalty.l2), number(0.0), now, table)
+    return Decaying(number(c * penalty.l1), number(c * penalty.l2), number(0.0), 1.0, table[now, 1], now, table)
 
 
 @weight.of(AdaGradMirror)
-def _(algorithm, penalty, row, state, j):
-    return idle(algorithm, penalty, row, state, j)
+def _(algorithm, penalty, row, state, table, j):
+    return idle(algorithm, penalty, row, state, table, j)
+
+
+# h stands still while a feature is away: every unit of penalty takes |x| to (h |x| - l1) / (h + l2).
 
 
 @idle.of(AdaGradMirror)
-def _(algorithm, penalty, row, state, j):
-    # h stands still while the feature is away: every unit of penalty takes |x| to (h |x| - l1) / (h + l2).
-    x, last = state[j, 0], int(state[j, 2])
+def _(algorithm, penalty, row, state, table, j):
+    x, last = state[j, 0], min(int(state[j, 2]), row.now)
+    n = row.A - table[last, 1]
     h = (algorithm.delta + state[j, 1]) * algorithm.rate
-    if last >= row.now or x == 0.0 or h == 0.0:
-        return clip(penalty, x)
-    a, n = float(abs(x)), row.table[row.now, 1] - row.table[last, 1]
-    if penalty.l2 == 0.0:
-        a -= n * penalty.l1 / h
-    else:
+    a = max(abs(x) - n * penalty.l1 / h, 0.0) if h > 0.0 else 0.0
+    return clip(penalty, x if n == 0.0 else state.dtype.type(math.copysign(a, x)))
+
+
+class AdaGradMirrorRidge(AdaGradMirror):
+    """The same with l2 > 0, apart because a logarithm and an exponential would make the common case slow."""
+
+    __slots__ = ()
+
+
+@idle.of(AdaGradMirrorRidge)
+def _(algorithm, penalty, row, state, table, j):
+    x, last = state[j, 0], min(int(state[j, 2]), row.now)
+    n = row.A - table[last, 1]
+    h = (algorithm.delta + state[j, 1]) * algorithm.rate
+    moved = x
+    if n > 0.0 and x != 0.0 and h > 0.0:
         fall = math.expm1(-n * math.log1p(penalty.l2 / h))
-        a += fall * (a + penalty.l1 / penalty.l2)
-    return clip(penalty, state.dtype.type(math.copysign(a, x)) if a > 0.0 else x - x)
+        a = abs(x) + fall * (abs(x) + penalty.l1 / penalty.l2)
+        moved = state.dtype.type(math.copysign(max(a, 0.0), x))
+    return clip(penalty, moved)
 
 
 @accumulate.of(AdaGradMirror)
@@ -385,7 +409,7 @@ def _(algorithm, penalty, row, state, j, w, x, g, v):
     h = (algorithm.delta + r) * algorithm.rate
     state[j, 0] = solve(penalty, gx - h * w, h, row.threshold, row.ridge) if h > 0.0 else w
     state[j, 1] = r
-    state[j, 2] = row.now + 1
+    state[j, 2] = max(state[j, 2], row.now + 1)
 
 
 @finish.of(AdaGradMirror)
