@@ -255,18 +255,16 @@ class StreamEstimator(BaseEstimator):  # type: ignore[misc]
                         batch = self._element(element, first=first, **told)
                         if batch is None:
                             continue
-                        self._widen(batch)
+                        if not isinstance(batch.X, RowBlock):  # empty columns at its end count, too
+                            self._learner.engine.grow(batch.n_features)
                         for block, qid in blocks(batch, n_threads=self.n_threads):
                             self._learner.learn(block, qid, count=i == 0)
                             tell(block.n_rows, self._learner.progressive_loss)
+                        self.n_features_in_ = self._learner.n_features
                     first, rows = False, rows + batch.n_rows
         if not rows:
             raise ValueError("a stream needs at least one row to learn from, got none")
         return self
-
-    def _widen(self, batch: Batch) -> None:
-        self._learner.engine.grow(batch.n_features)
-        self.n_features_in_ = self._learner.n_features
 
     def _element(self, element: Any, *, first: bool, **told: Any) -> Batch | None:
         """Return a checked batch of an element of a stream, None if it is empty."""

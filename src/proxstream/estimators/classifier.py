@@ -174,7 +174,7 @@ class StreamClassifier(ClassifierMixin, StreamEstimator):  # type: ignore[misc]
         with self._kept_if_refused():
             X, y, c = self._checked(X, y, sample_weight, reset=first)
             check_classification_targets(y)
-            self._know(y, classes, X.shape[1], X.dtype, first)
+            self._know(Batch(X, y), classes, first)
             return self._learned(self._batch(X, y, c))
 
     def fit_stream(self, stream: Iterable[Any], classes: Any = None, reset: bool = True) -> Self:
@@ -201,13 +201,14 @@ class StreamClassifier(ClassifierMixin, StreamEstimator):  # type: ignore[misc]
 
     def _taken(self, batch: Batch, *, first: bool, **told: Any) -> Batch:
         check_classification_targets(batch.y)
-        self._know(batch.y, told["classes"], batch.n_features, batch.dtype, first)
+        self._know(batch, told["classes"], first)
         return self._batch(batch.X, batch.y, batch.c)
 
-    def _know(self, y: Array, classes: Any, n_features: int, dtype: Any, first: bool) -> None:
+    def _know(self, batch: Batch, classes: Any, first: bool) -> None:
         """Settle the classes at the first batch, hold on to them at the others."""
         if first:
-            self._begin(np.unique(y) if classes is None else unique_labels(classes), n_features, dtype)
+            known = np.unique(batch.y) if classes is None else unique_labels(classes)
+            self._begin(known, batch.n_features, batch.dtype)
         elif classes is not None and not np.array_equal(self.classes_, unique_labels(classes)):
             raise ValueError(f"classes={classes!r} is not the same as on the first call: {self.classes_.tolist()}")
         if isinstance(self.class_weight, str):
