@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from . import _checks, losses, penalties
 from ._checks import Array
@@ -102,10 +101,16 @@ class Learner:
         pairs: int | None = None,
         seed: int = 0,
     ) -> None:
+        if not isinstance(algorithm, Algorithm):
+            raise TypeError(f"algorithm must be an Algorithm such as RDA(), got {algorithm!r}")
         self.algorithm = algorithm
         self.loss = losses.get(loss)
         self.penalty = penalties.get(penalty)
-        self.n_outputs, self.dtype = n_outputs, np.dtype(dtype)
+        self.n_outputs, self.dtype = _checks.integer("n_outputs", n_outputs, low=1), np.dtype(dtype)
+        if self.loss.kind == "multiclass" and n_outputs == 1:
+            raise ValueError(f"{self.loss} needs n_outputs >= 2, one a class, got 1")
+        if self.dtype not in (np.float32, np.float64):
+            raise ValueError(f"dtype must be float32 or float64, got {self.dtype}")
         self.fit_intercept, self.average, self.growing = fit_intercept and not ranking, average, growing
         self.n_threads = _checks.integer("n_threads", n_threads, low=1)
         self.engine = _engine(self, n_features)
@@ -149,6 +154,12 @@ class Learner:
             return self._queries.learn(rows, qid, self.n_threads, each=self._count if count else None)
         self.engine.grow(rows.n_features)
         scores = self.engine.learn(rows, self.n_threads)
+        if not np.isfinite(scores).all():
+            row = int(np.argwhere(~np.isfinite(scores))[0][0])
+            raise FloatingPointError(
+                f"the model has diverged: its score of row {row} of the block is no finite number; "
+                "begin again with a lower rate or scaled features"
+            )
         if count:
             self._count(scores, rows)
         return scores
@@ -168,13 +179,11 @@ class Learner:
 
     def predict(self, rows: RowBlock) -> Array:
         """Return the scores of the rows; features that the model does not know count 0."""
+        rows.check()
         if not self.average:
             return self.engine.predict(rows)
         coefficients, intercept = self.weights()
-        known = rows.indices < len(coefficients)
-        data, indices = np.where(known, rows.data, 0), np.where(known, rows.indices, 0)
-        matrix = csr_array((data, indices, rows.indptr), shape=(rows.n_rows, len(coefficients)))
-        return np.asarray(matrix @ coefficients + intercept, dtype=np.float64)
+        return np.asarray(rows.times(coefficients) + intercept)
 
     def weights(self) -> tuple[Array, Any]:
         """Return the coefficients, (features,) or (features, outputs), and the intercept; means with average=True."""
@@ -182,29 +191,37 @@ class Learner:
 
     def state_dict(self) -> dict[str, Array]:
         """Return everything that the learner remembers, as a dict of arrays."""
-        return {**(self._queries or self.engine).arrays(), "losses": self._losses}
+        arrays = {**(self._queries or self.engine).arrays(), "losses": self._losses}
+        return {name: array.copy() for name, array in arrays.items()}
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
         """Go on, bit for bit, from the state of a learner with the same settings."""
-        (self._queries or self.engine).restore(saved)
-        self._losses = np.array(saved["losses"])
+        sums = np.array(saved["losses"], dtype=np.float64).reshape(2)
+        (self._queries or self.engine).restore({name: saved[name] for name in saved if name != "losses"})
+        self._losses = sums
 
     def _check(self, rows: RowBlock) -> None:
-        if len(rows.y) != rows.n_rows or len(rows.c) not in (0, rows.n_rows):
-            raise ValueError(f"a block of {rows.n_rows} rows needs as many labels, got {len(rows.y)}")
+        rows.check()
+        for name, values in (("labels", rows.y), ("weights", rows.c)):
+            if values.shape != (rows.n_rows,) and not (name == "weights" and len(values) == 0):
+                raise ValueError(f"a block of {rows.n_rows} rows needs as many {name}, got shape {values.shape}")
         if rows.n_features > self.n_features and not self.growing:
             raise ValueError(f"a feature index must be < {self.n_features}, got {rows.n_features - 1}")
         if not np.isfinite(rows.data).all():
             row = int(np.searchsorted(rows.indptr, np.flatnonzero(~np.isfinite(rows.data))[0], side="right")) - 1
             raise ValueError(f"features must be finite, got NaN or infinity in row {row} of the block")
-        if len(rows.c) and not (np.isfinite(rows.c).all() and (rows.c >= 0.0).all()):
-            raise ValueError("weights must be finite and >= 0")
+        bad = ~(np.isfinite(rows.c) & (rows.c >= 0.0))
+        if bad.any():
+            raise ValueError(f"a weight must be finite and >= 0, got {rows.c[bad][0]} in row {int(np.argmax(bad))}")
+        if hasattr(self.engine, "check"):
+            self.engine.check(rows)
         if self._queries is not None:
             _checks.vector("y", rows.y)  # relevance, any numbers
             return
-        if self.loss.kind == "binary" and self.n_outputs > 1:
-            return  # labels are classes, one-vs-rest
-        self.loss.check_labels(rows.y)
+        if self.n_outputs > 1:  # labels are classes
+            losses.softmax.check_labels(rows.y, self.n_outputs)
+        else:
+            self.loss.check_labels(rows.y)
 
     def _suffered(self, scores: Array, y: Array) -> Array:
         if self.loss.kind == "multiclass":
@@ -226,6 +243,8 @@ def _checked_qid(qid: Any, n_rows: int) -> Array:
 
 def _engine(learner: Learner, n_features: int) -> Engine:
     """Return the engine that can run these settings: a compiled one wherever a row can cost its non-zeros alone."""
+    from .algorithms import AutoFTRL
+    from .engines.auto import AutoEngine, parts_of
     from .engines.dense import DenseEngine
     from .engines.multiclass import MulticlassEngine
     from .engines.scalar import ScalarEngine
@@ -233,12 +252,19 @@ def _engine(learner: Learner, n_features: int) -> Engine:
     from .kernels.plan import plan
 
     parts = learner.algorithm, learner.penalty, learner.loss
-    learner.algorithm.check(learner.penalty, (max(n_features, 1),) + (learner.n_outputs,) * (learner.n_outputs > 1))
+    together = learner.loss.kind == "multiclass"
+    learner.algorithm.check(learner.penalty, (max(n_features, 1),) + (learner.n_outputs,) * together)
+    if isinstance(learner.algorithm, AutoFTRL):
+        if learner.average:
+            raise ValueError("average=True: AutoFTRL moves all weights every round, so that no means are kept")
+        if not isinstance(parts_of(*parts, learner.n_outputs, learner.dtype), str):
+            sizes = {"n_features": n_features, "n_outputs": learner.n_outputs}
+            return AutoEngine(*parts, **sizes, dtype=learner.dtype, fit_intercept=learner.fit_intercept)
     if learner.n_outputs > 1:
         several = multiclass_plan(*parts, learner.n_outputs, learner.dtype.type)
         if not isinstance(several, str) and not learner.average:
             return MulticlassEngine(several, n_features, learner.dtype, learner.fit_intercept)
-        if learner.loss.kind != "multiclass":
+        if not together:
             raise TypeError(f"one-vs-rest: {several if isinstance(several, str) else 'no means are kept'}")
     else:
         made = plan(*parts, learner.dtype.type)

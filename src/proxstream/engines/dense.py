@@ -90,7 +90,9 @@ class DenseEngine:
                 self._weights.learn(z, y, self._loss, c)
             else:
                 slope = np.asarray(self._loss.slope(scores[i], y), dtype=np.float64)
-                self._weights.update(np.multiply.outer(z, slope), c)
+                with np.errstate(over="ignore"):  # an infinite gradient is refused by the learner
+                    g = np.multiply.outer(z, slope)
+                self._weights.update(g, c)
                 if self._intercept is not None:
                     self._intercept.update(slope[np.newaxis], c)
             self._k += c

@@ -64,7 +64,7 @@ class ScalarEngine:
             if bad.any():
                 raise ValueError(
                     "AdaGrad(update='mirror') with an l2 penalty has no closed form over idle rounds of unequal "
-                    f"weights: a weight must be 0 or 1, got {rows.c[bad][0]:g} in row {int(np.argmax(bad))} of the block"
+                    f"weights: each must be 0 or 1, got {rows.c[bad][0]:g} in row {int(np.argmax(bad))} of the block"
                 )
 
     def learn(self, rows: RowBlock, n_threads: int = 1) -> Array:
