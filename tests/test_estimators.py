@@ -27,6 +27,7 @@ from sklearn.utils import get_tags
 
 import proxstream as ps
 from proxstream.blocks import as_block
+from proxstream.kernels.matrix import non_zeros
 from proxstream.learner import Learner
 
 FTRL = ps.FTRLProximal(alpha=0.5)
@@ -71,6 +72,11 @@ def test_the_classifier_is_the_learner(algorithm: Any) -> None:
     assert (model.t_, model.progressive_loss_) == (200, learner.progressive_loss)
     assert model.nnz_ == np.count_nonzero(model.coef_)
     np.testing.assert_array_equal(model.decision_function(X), learner.predict(as_block(X)))
+
+
+def test_the_default_is_auto_ftrl() -> None:
+    X, y = data()
+    same_model(ps.StreamClassifier().fit(X, y), ps.StreamClassifier(ps.AutoFTRL()).fit(X, y))
 
 
 def test_the_regressor_follows_the_dense_reference() -> None:
@@ -265,6 +271,13 @@ def test_one_against_the_rest_is_a_model_a_class(loss: str) -> None:
         np.testing.assert_allclose(model.predict_proba(X), each / each.sum(axis=1, keepdims=True))
     else:
         same_model(model, ps.StreamClassifier(FTRL, loss=loss, penalty=ps.L1(0.01)).fit(X, y))
+
+
+def test_arow_learns_one_class_against_the_rest() -> None:
+    X, y = data(classes=3)
+    model = ps.StreamClassifier(ps.AROW(), loss="hinge").fit(X, y)
+    alone = [ps.StreamClassifier(ps.AROW(), loss="hinge").fit(X, y == label) for label in range(3)]
+    np.testing.assert_allclose(model.coef_, np.concatenate([one.coef_ for one in alone]), atol=1e-12)
 
 
 def test_probabilities() -> None:
@@ -468,6 +481,18 @@ def test_read_only_data_is_learned() -> None:
     for array in (X.data, X.indices, X.indptr, y):
         array.flags.writeable = False
     same_model(whole, ps.StreamClassifier(FTRL).fit(X, y))
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("density", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_dense_rows_become_sparse_rows(order: Any, density: float, dtype: Any) -> None:
+    X = np.array(data(20, 7, density=density)[0], dtype=dtype, order=order)
+    X[3] = -0.0
+    expected = sparse.csr_array(X)
+    for ours, theirs in zip(non_zeros(X), (expected.indptr, expected.indices, expected.data), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+        assert ours.dtype == theirs.dtype
 
 
 def test_unsorted_and_duplicate_entries() -> None:

@@ -257,9 +257,16 @@ def _engine(learner: Learner, n_features: int) -> Engine:
     if isinstance(learner.algorithm, AutoFTRL):
         if learner.average:
             raise ValueError("average=True: AutoFTRL moves all weights every round, so that no means are kept")
-        if not isinstance(parts_of(*parts, learner.n_outputs, learner.dtype), str):
-            sizes = {"n_features": n_features, "n_outputs": learner.n_outputs}
-            return AutoEngine(*parts, **sizes, dtype=learner.dtype, fit_intercept=learner.fit_intercept)
+        if not isinstance(parts_of(learner.algorithm, *parts[1:], learner.n_outputs, learner.dtype), str):
+            return AutoEngine(
+                learner.algorithm,
+                learner.penalty,
+                learner.loss,
+                n_features=n_features,
+                n_outputs=learner.n_outputs,
+                dtype=learner.dtype,
+                fit_intercept=learner.fit_intercept,
+            )
     if learner.n_outputs > 1:
         several = multiclass_plan(*parts, learner.n_outputs, learner.dtype.type)
         if not isinstance(several, str) and not learner.average:

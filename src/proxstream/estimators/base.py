@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .. import _checks, losses
 from .._checks import Array
-from ..algorithms import Algorithm, FTRLProximal
+from ..algorithms import Algorithm, AutoFTRL
 from ..blocks import NO_WEIGHTS, RowBlock
 from ..learner import Learner
 from ..losses import Loss
@@ -209,7 +209,7 @@ class StreamEstimator(BaseEstimator):  # type: ignore[misc]
             raise TypeError(f"algorithm must be None or an Algorithm such as RDA(gamma=1.0), got {self.algorithm!r}")
         _checks.integer("passes", self.passes, low=1)
         self._learner = Learner(
-            FTRLProximal() if self.algorithm is None else self.algorithm,
+            AutoFTRL() if self.algorithm is None else self.algorithm,
             loss,
             self.penalty,
             n_features=n_features,

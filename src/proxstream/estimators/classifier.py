@@ -13,7 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets, unique_labels
 
 from .. import _checks, losses
 from .._checks import Array
-from ..algorithms import Algorithm
+from ..algorithms import AROW, Algorithm
 from ..losses import Loss
 from ..penalties import Penalty
 from .base import StreamEstimator
@@ -45,8 +45,8 @@ class StreamClassifier(ClassifierMixin, StreamEstimator):  # type: ignore[misc]
     give the same model bit for bit (with one thread). A weight of zero is exactly zero.
 
     Two classes have one vector of weights, classes_[1] being positive. With more, the logistic loss is the softmax and
-    the hinge the multiclass hinge of Crammer and Singer; every other binary loss learns one class against the rest.
-    (For two classes, in turn, softmax and multiclass_hinge are the logistic loss and the hinge.)
+    the hinge the multiclass hinge of Crammer and Singer; every other binary loss learns one class against the rest, and
+    so does AROW. (For two classes, in turn, softmax and multiclass_hinge are the logistic loss and the hinge.)
 
     Parameters
     ----------
@@ -228,7 +228,7 @@ class StreamClassifier(ClassifierMixin, StreamEstimator):  # type: ignore[misc]
         if self.multi_class == "one_vs_rest":
             if loss.kind != "binary":
                 raise ValueError(f"multi_class='one_vs_rest' takes a binary loss such as 'logistic', got {loss}")
-        elif n_outputs > 1:
+        elif n_outputs > 1 and not isinstance(self.algorithm, AROW):
             loss = losses.get(TWINS.get(loss.name, loss))
         if n_outputs == 1:
             loss = losses.get({many: two for two, many in TWINS.items()}.get(loss.name, loss))

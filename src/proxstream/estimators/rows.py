@@ -50,6 +50,8 @@ def blocks(
     CSR rows in their own order are views: one block, or several where `pieces` are asked for. Dense rows, and rows in
     another order, are copied, at most a piece at a time.
     """
+    from ..kernels.matrix import non_zeros
+
     X, y, c, qid = batch
     if isinstance(X, RowBlock):
         yield X._replace(y=y, c=c), qid
@@ -67,7 +69,8 @@ def blocks(
         if whole is not None:
             block = part(whole, start, stop)
         else:
-            block = as_block(X[at], y[at] if len(y) else None, c[at] if len(c) else None)
+            labels, weights = y[at] if len(y) else y, c[at] if len(c) else c
+            block = as_block(X[at], labels, weights) if sparse else RowBlock(*non_zeros(X[at]), labels, weights)
         yield block, None if qid is None else qid[at]
 
 
