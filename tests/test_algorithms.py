@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 import proxstream as ps
 from proxstream.algorithms import ALGORITHMS, rates
 
+from . import naive_auto
 from . import naive_online as naive
 
 ROUNDS = 240
@@ -399,11 +401,22 @@ def _leader():
     yield "examples-l2", Twin(leader, L2, lambda: naive.leader_of_examples(D, 0.3), loss="squared")
 
 
+def _auto():
+    for loss in ("logistic", "squared"):
+        for name, (penalty, numbers) in naive_auto.PENALTIES.items():
+            for scale in ("feature", "global"):
+                settings = {"scale": scale, "once": scale == "global", **numbers}
+                algorithm = ps.AutoFTRL("once" if scale == "global" else "every_round", scale)
+                play = partial(naive_auto.play, D, loss, **settings)
+                yield f"{loss}-{name}-{scale}", Twin(algorithm, penalty, play, loss=loss)
+
+
 TWINS = {
     "rda": _rda,
     "accelerated_rda": _accelerated,
     "adagrad": _adagrad,
     "ftrl_proximal": _ftrl_proximal,
+    "auto_ftrl": _auto,
     "ftrl": _ftrl,
     "mirror_descent": _mirror,
     "truncated_gradient": _truncated,
@@ -854,7 +867,7 @@ def test_descriptions_are_frozen_values(kind):
         setattr(algorithm, field, 3.0)
     assert algorithm == kind()
     assert hash(algorithm) == hash(kind())
-    changed = dataclasses.replace(algorithm, **{field: 3.0})
+    changed = dataclasses.replace(algorithm, **{field: "once" if field == "penalty_weight" else 3.0})
     assert changed != algorithm
     assert dataclasses.replace(changed, **{field: getattr(algorithm, field)}) == algorithm
     names = {**vars(ps.algorithms), **vars(rates), **vars(ps.geometries), "inf": math.inf}

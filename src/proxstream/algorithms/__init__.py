@@ -7,6 +7,7 @@
 | AdaGrad, dual averaging                    | g_1:t                          | (delta + |g_1:t,j|) / eta | t        |
 | AdaGrad, mirror                            | g_t - h x_t                    | (delta + |g_1:t,j|) / eta | 1        |
 | FTRLProximal                               | g_1:t - sum_s sigma_s x_s      | (beta + |g_1:t,j|)/ alpha | t or 1   |
+| AutoFTRL                                   | the same, scaled by itself     | sigma / kappa, see there  | t or 1   |
 | MirrorDescent (FOBOS, SMIDAS, EG)          | g_t - theta_t / eta_t          | 1 / eta_t                 | 1        |
 | AcceleratedRDA                             | sum_s alpha_s g_s              | L + beta_t                | A_t      |
 | FTRL, the survey's templates               | either of the above            | 1 / eta_t                 | alpha_1:t|
@@ -18,6 +19,7 @@ Outside the scheme: SGD, TruncatedGradient, PassiveAggressive and AROW.
 from __future__ import annotations
 
 from .adagrad import AdaGrad
+from .auto import AutoFTRL
 from .base import Algorithm
 from .descent import SGD, MirrorDescent, TruncatedGradient
 from .dual_averaging import RDA, AcceleratedRDA
@@ -31,6 +33,7 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
         AcceleratedRDA,
         AdaGrad,
         FTRLProximal,
+        AutoFTRL,
         FTRL,
         MirrorDescent,
         TruncatedGradient,
@@ -50,6 +53,7 @@ __all__ = [
     "AcceleratedRDA",
     "AdaGrad",
     "Algorithm",
+    "AutoFTRL",
     "FTRLProximal",
     "FollowTheLeader",
     "MirrorDescent",
