@@ -41,7 +41,20 @@ from numba.extending import register_jitable
 
 from .jit import generic
 from .penalties import Plain
-from .rules import NOW, RDA, AdaGrad, AdaGradMirror, FTRLProximal, K, MirrorDescent, accumulate, begin, settle, weight
+from .rules import (
+    NOW,
+    RDA,
+    AdaGrad,
+    AdaGradMirror,
+    FTRLProximal,
+    K,
+    MirrorDescent,
+    accumulate,
+    begin,
+    longer,
+    settle,
+    weight,
+)
 
 EPS = float(np.finfo(np.float64).eps)
 
@@ -316,7 +329,7 @@ def _(rule, penalty, row, L, state, j, weights, at, x, g, v, work):
     solve_row(penalty, work, classes, row.threshold, row.ridge, L)
     for c in range(classes):
         state[j * classes + c, 0] = work[c]
-        state[j * classes + c, 1] = row.now + 1
+        state[j * classes + c, 1] = max(state[j * classes + c, 1], row.now + 1)
 
 
 @_write_group.of(AdaGradMirror)
@@ -324,14 +337,14 @@ def _(rule, penalty, row, L, state, j, weights, at, x, g, v, work):
     classes = work.shape[0] // 3
     for c in range(classes):
         gx, r = g[c] * x, state[j * classes + c, 1]
-        r = r + gx * gx if rule.squares else math.sqrt(r * r + gx * gx)
+        r = r + gx * gx if rule.squares else longer(r, gx)
         work[classes + c] = (rule.delta + r) * rule.rate
         work[c] = gx - work[classes + c] * weights[at + c]
         state[j * classes + c, 1] = r
     solve_row(penalty, work, classes, row.threshold, row.ridge, L)
     for c in range(classes):
         state[j * classes + c, 0] = work[c]
-        state[j * classes + c, 2] = row.now + 1
+        state[j * classes + c, 2] = max(state[j * classes + c, 2], row.now + 1)
 
 
 @generic

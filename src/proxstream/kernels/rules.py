@@ -138,7 +138,7 @@ def _extend(clock, table, rho, tau):
 
 
 @register_jitable
-def _root(r, gx):
+def longer(r, gx):
     """Return the root of r^2 + gx^2, which is r or |gx| at least also where both squares underflow."""
     return max(math.sqrt(r * r + gx * gx), r, abs(gx))
 
@@ -190,7 +190,7 @@ def _(algorithm, penalty, row, state, table, j):
 def _(algorithm, penalty, row, state, j, w, x, g, v):
     gx, r = g * x, state[j, 1]
     state[j, 0] += gx
-    state[j, 1] = _root(r, gx)
+    state[j, 1] = longer(r, gx)
 
 
 class FTRLProximal(NamedTuple):
@@ -216,9 +216,9 @@ def _(algorithm, penalty, row, state, table, j):
 @accumulate.of(FTRLProximal)
 def _(algorithm, penalty, row, state, j, w, x, g, v):
     gx, r = g * x, state[j, 1]
-    root = _root(r, gx)
-    state[j, 0] += gx - (root - r) * algorithm.rate * w
-    state[j, 1] = root
+    r_new = longer(r, gx)
+    state[j, 0] += gx - (r_new - r) * algorithm.rate * w
+    state[j, 1] = r_new
 
 
 # -- descent -------------------------------------------------------------------------------------
@@ -405,7 +405,7 @@ def _(algorithm, penalty, row, state, table, j):
 @accumulate.of(AdaGradMirror)
 def _(algorithm, penalty, row, state, j, w, x, g, v):
     gx, r = g * x, state[j, 1]
-    r = r + gx * gx if algorithm.squares else _root(r, gx)
+    r = r + gx * gx if algorithm.squares else longer(r, gx)
     h = (algorithm.delta + r) * algorithm.rate
     state[j, 0] = solve(penalty, gx - h * w, h, row.threshold, row.ridge) if h > 0.0 else w
     state[j, 1] = r
