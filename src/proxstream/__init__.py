@@ -18,7 +18,6 @@ Names are loaded on demand: importing the package imports nothing else.
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.metadata import version as _version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -128,11 +127,14 @@ _ROOMS = {
 }
 _HOME = {name: room for room, names in _ROOMS.items() for name in names}
 
-__version__ = _version("proxstream")
 __all__ = ["__version__", *_ROOMS, *_HOME]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("proxstream")
     if name in _ROOMS:
         return import_module(f".{name}", __name__)
     if name in _HOME:

@@ -170,9 +170,7 @@ def get(loss: Loss | str) -> Loss:
     if isinstance(loss, Loss):
         return loss
     if not isinstance(loss, str):
-        raise TypeError(
-            f"loss must be a Loss or its name, got {loss!r}; the names are {', '.join(_REGISTRY)}"
-        )
+        raise TypeError(f"loss must be a Loss or its name, got {loss!r}; the names are {', '.join(_REGISTRY)}")
     name, args, kwargs = _parse(loss)
     if name not in _REGISTRY:
         raise ValueError(f"loss must be one of {', '.join(_REGISTRY)}, got {loss!r}")
