@@ -49,8 +49,8 @@ class RowBlock(NamedTuple):
         matrix = csr_array((data, indices, self.indptr - first), shape=(self.n_rows, len(weights)))
         return np.asarray(matrix @ weights, dtype=np.float64)
 
-    def check(self) -> None:
-        """Raise a ValueError unless the arrays fit together: a compiled loop trusts them."""
+    def check(self) -> int:
+        """Raise a ValueError unless the arrays fit together, which a compiled loop trusts; return n_features."""
         steps = np.diff(self.indptr)
         if len(self.indptr) == 0 or self.indptr[0] < 0 or (steps < 0).any():
             raise ValueError("indptr must begin at 0 or above and not fall")
@@ -59,8 +59,23 @@ class RowBlock(NamedTuple):
                 f"a block of {self.indptr[-1]} non-zeros needs as many indices and values, "
                 f"got {len(self.indices)} and {len(self.data)}"
             )
-        if len(self.indices) and self.indices.min() < 0:
+        if len(self.indices) == 0:
+            return 0
+        # As unsigned numbers negative ones are the largest: one look tells both ends.
+        highest = int(self.indices.view(f"u{self.indices.itemsize}").max())
+        if highest > np.iinfo(self.indices.dtype).max:
             raise ValueError(f"a feature index must be >= 0, got {self.indices.min()}")
+        return highest + 1
+
+    def check_finite(self) -> None:
+        """Raise a ValueError that names the first row with a value that is not finite."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            if np.isfinite(np.sum(self.data)):  # else some value is not, or the sum overflowed
+                return
+        bad = np.flatnonzero(~np.isfinite(self.data))
+        if len(bad):
+            row = int(np.searchsorted(self.indptr, bad[0], side="right")) - 1
+            raise ValueError(f"features must be finite, got NaN or infinity in row {row} of the block")
 
 
 def as_block(X: Any, y: Any = None, c: Any = None, dtype: Any = None) -> RowBlock:

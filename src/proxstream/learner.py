@@ -147,12 +147,12 @@ class Learner:
         count : bool
             Let the rows count in the progressive loss, as they should unless they have been learned before.
         """
-        self._check(rows)
+        n_features = self._check(rows)
         if self._queries is not None:
             qid = _checked_qid(qid, rows.n_rows)
-            self.engine.grow(rows.n_features)
+            self.engine.grow(n_features)
             return self._queries.learn(rows, qid, self.n_threads, each=self._count if count else None)
-        self.engine.grow(rows.n_features)
+        self.engine.grow(n_features)
         scores = self.engine.learn(rows, self.n_threads)
         if not np.isfinite(scores).all():
             row = int(np.argwhere(~np.isfinite(scores))[0][0])
@@ -200,16 +200,15 @@ class Learner:
         (self._queries or self.engine).restore({name: saved[name] for name in saved if name != "losses"})
         self._losses = sums
 
-    def _check(self, rows: RowBlock) -> None:
-        rows.check()
+    def _check(self, rows: RowBlock) -> int:
+        """Raise before anything is touched; return the number of features that the rows need."""
+        n_features = rows.check()
         for name, values in (("labels", rows.y), ("weights", rows.c)):
             if values.shape != (rows.n_rows,) and not (name == "weights" and len(values) == 0):
                 raise ValueError(f"a block of {rows.n_rows} rows needs as many {name}, got shape {values.shape}")
-        if rows.n_features > self.n_features and not self.growing:
-            raise ValueError(f"a feature index must be < {self.n_features}, got {rows.n_features - 1}")
-        if not np.isfinite(rows.data).all():
-            row = int(np.searchsorted(rows.indptr, np.flatnonzero(~np.isfinite(rows.data))[0], side="right")) - 1
-            raise ValueError(f"features must be finite, got NaN or infinity in row {row} of the block")
+        if n_features > self.n_features and not self.growing:
+            raise ValueError(f"a feature index must be < {self.n_features}, got {n_features - 1}")
+        rows.check_finite()
         bad = ~(np.isfinite(rows.c) & (rows.c >= 0.0))
         if bad.any():
             raise ValueError(f"a weight must be finite and >= 0, got {rows.c[bad][0]} in row {int(np.argmax(bad))}")
@@ -217,11 +216,11 @@ class Learner:
             self.engine.check(rows)
         if self._queries is not None:
             _checks.vector("y", rows.y)  # relevance, any numbers
-            return
-        if self.n_outputs > 1:  # labels are classes
+        elif self.n_outputs > 1:  # labels are classes
             losses.softmax.check_labels(rows.y, self.n_outputs)
         else:
             self.loss.check_labels(rows.y)
+        return n_features
 
     def _suffered(self, scores: Array, y: Array) -> Array:
         if self.loss.kind == "multiclass":

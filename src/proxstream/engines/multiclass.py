@@ -11,6 +11,7 @@ from .._checks import Array
 from ..blocks import RowBlock
 from ..kernels import multiclass
 from ..kernels.driver import Model
+from ..kernels.groups import unit
 from ..kernels.multiclass_plan import MulticlassPlan
 from ..kernels.rules import DECAYING, EPOCH, NOW, K, T
 from . import threads
@@ -60,30 +61,15 @@ class MulticlassEngine:
         self._reserve(rows.n_rows)
         scores = np.empty((rows.n_rows, self._classes))
         if n_threads > 1:
-            self._learn_threaded(rows, scores, n_threads)
+            parts = self._parts._replace(penalty=unit(self._parts.penalty))
+            threads.learn_settling(parts, rows, self._model(), scores, n_threads, self._learn_rows)
         else:
             multiclass.learn(self._parts, self._classes, rows, self._model(), scores)
         return scores
 
-    def _learn_threaded(self, rows: RowBlock, scores: Array, n_threads: int) -> None:
-        """Learn with threads up to where all features must be settled, that row alone, and so on."""
-        start = 0
-        while start < rows.n_rows:
-            rest = threads.part(rows, start, rows.n_rows)
-            clocks = np.empty((rest.n_rows + 1, len(self._clock)))
-            together = int(multiclass.foresee(self._parts, rest, self._clock, self._table, clocks))
-
-            def learn_chunk(chunk: RowBlock, bias: Array, at: int, out: Array, clocks: Array = clocks) -> None:
-                model = Model(self._state, bias, clocks[at].copy(), self._table, self._still)
-                multiclass.learn(self._parts, self._classes, chunk, model, out)
-
-            stop = start + together
-            threads.learn(threads.part(rows, start, stop), self._bias, scores[start:stop], n_threads, learn_chunk)
-            self._clock = clocks[together].copy()
-            if stop < rows.n_rows:
-                one = threads.part(rows, stop, stop + 1)
-                multiclass.learn(self._parts, self._classes, one, self._model(), scores[stop : stop + 1])
-            start = stop + 1
+    def _learn_rows(self, rows: RowBlock, bias: Array, clock: Array, scores: Array) -> None:
+        model = self._model()._replace(bias=bias, clock=clock)
+        multiclass.learn(self._parts, self._classes, rows, model, scores)
 
     def predict(self, rows: RowBlock) -> Array:
         """Return the scores (rows, classes); features without cells count 0."""

@@ -78,31 +78,14 @@ class ScalarEngine:
         if self._means is not None:
             averaged.learn(self._parts, rows, self._model(), self._means, scores)
         elif n_threads > 1:
-            self._learn_threaded(rows, scores, n_threads)
+            threads.learn_settling(self._parts, rows, self._model(), scores, n_threads, self._learn_rows)
         else:
             driver.learn(self._parts, rows, self._model(), scores)
         return scores
 
-    def _learn_threaded(self, rows: RowBlock, scores: Array, n_threads: int) -> None:
-        """Learn with threads up to where all features must be settled, that row alone, and so on."""
-        start = 0
-        while start < rows.n_rows:
-            rest = threads.part(rows, start, rows.n_rows)
-            clocks = np.empty((rest.n_rows + 1, len(self._clock)))
-            together = int(driver.foresee(self._parts, rest, self._clock, self._table, clocks))
-
-            def learn_chunk(chunk: RowBlock, bias: Array, at: int, out: Array) -> None:
-                model = Model(self._state, bias, clocks[at].copy(), self._table, self._still)  # noqa: B023
-                driver.learn(self._parts, chunk, model, out)
-
-            part = threads.part(rows, start, start + together)
-            threads.learn(part, self._bias, scores[start : start + together], n_threads, learn_chunk)
-            self._clock = clocks[together].copy()
-            start += together
-            if start < rows.n_rows:
-                one = threads.part(rows, start, start + 1)
-                driver.learn(self._parts, one, self._model(), scores[start : start + 1])
-                start += 1
+    def _learn_rows(self, rows: RowBlock, bias: Array, clock: Array, scores: Array) -> None:
+        model = self._model()._replace(bias=bias, clock=clock)
+        driver.learn(self._parts, rows, model, scores)
 
     def predict(self, rows: RowBlock) -> Array:
         """Return <w, x> + intercept a row; features without a cell count 0."""

@@ -19,8 +19,10 @@ import numpy as np
 
 from .._checks import Array
 from ..blocks import RowBlock
+from ..kernels import driver
+from ..kernels.driver import Model, Parts
 
-CHUNK = 1024  # rows between two looks at what the other threads made of the intercept
+CHUNK = 4096  # rows between two looks at what the other threads made of the intercept
 
 # (rows of one chunk, the intercept's cell, where the chunk begins, its scores)
 LearnChunk = Callable[[RowBlock, Array, int, Array], None]
@@ -47,6 +49,29 @@ def learn(rows: RowBlock, bias: Array, scores: Array, n_threads: int, learn_chun
     with ThreadPoolExecutor(n_threads) as pool:
         for done in [pool.submit(work) for _ in range(n_threads)]:
             done.result()
+
+
+# (rows, the intercept's cell, the clock before the first of them, their scores)
+LearnRows = Callable[[RowBlock, Array, Array, Array], None]
+
+
+def learn_settling(
+    parts: Parts, rows: RowBlock, model: Model, scores: Array, n_threads: int, learn_rows: LearnRows
+) -> None:
+    """Let threads learn up to the row that settles all features, learn that row alone, and so on."""
+    start = 0
+    while start < rows.n_rows:
+        clocks = np.empty(((rows.n_rows - start) // CHUNK + 1, len(model.clock)))
+        rest = part(rows, start, rows.n_rows)
+        stop = start + int(driver.foresee(parts, rest, model.clock, model.table, CHUNK, clocks))
+
+        def learn_chunk(chunk: RowBlock, bias: Array, at: int, out: Array, clocks: Array = clocks) -> None:
+            learn_rows(chunk, bias, clocks[at // CHUNK].copy(), out)
+
+        learn(part(rows, start, stop), model.bias, scores[start:stop], n_threads, learn_chunk)
+        if stop < rows.n_rows:
+            learn_rows(part(rows, stop, stop + 1), model.bias, model.clock, scores[stop : stop + 1])
+        start = stop + 1
 
 
 def part(rows: RowBlock, start: int, stop: int) -> RowBlock:

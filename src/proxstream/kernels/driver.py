@@ -1,8 +1,8 @@
 """The one loop over rows: predict, then learn, at the speed of memory.
 
-A row is read twice. The forward pass turns cells into weights, keeps them in a small buffer and sums the prediction;
-the backward pass writes the gradient into the same cells, still warm. Cells of the rows ahead are asked for early.
-A row costs its own non-zeros, whatever the dimension.
+A row's cells are gathered side by side, turned into weights and a prediction, take in the gradient, and are scattered
+back: between the two, loops over contiguous numbers run in vector registers. Cells of the rows ahead are asked for
+early. A row costs its own non-zeros, whatever the dimension; its features must be distinct.
 """
 
 from __future__ import annotations
@@ -10,11 +10,13 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from numba.extending import register_jitable
 
 from .jit import compiled, prefetch
 from .rules import EPOCH, NOW, accumulate, begin, finish, pull, settle, spread, spreads, weight
 
 AHEAD = 64  # non-zeros between asking for a cell and using it
+LANES = 16  # float32 numbers in a vector register, or two of float64
 SMALLEST = 1e-100  # of P, the decay since the epoch began
 
 
@@ -43,35 +45,36 @@ def learn(parts, rows, model, out):
     """Learn from each row in turn; out gets the prediction made before learning it."""
     rule, penalty = parts.rule, parts.penalty
     state, bias, clock, table = model.state, model.bias, model.clock, model.table
-    width, end, has_bias = state.shape[1], rows.indptr[-1], bias.shape[0] > 0
-    weights = np.empty(longest(rows.indptr), state.dtype)
+    end, has_bias = rows.indptr[-1], bias.shape[0] > 0
+    most = longest(rows.indptr) + LANES
+    cells = np.zeros((state.shape[1], most), state.dtype).T  # a column a number of the cell
+    weights, x, strands = np.zeros(most, state.dtype), np.zeros(most, state.dtype), np.zeros(LANES)
     for i in range(rows.y.shape[0]):
         c = rows.c[i] if rows.c.shape[0] else 1.0
-        first, last = rows.indptr[i], rows.indptr[i + 1]
+        first, n = rows.indptr[i], rows.indptr[i + 1] - rows.indptr[i]
         shared = begin(rule, penalty, clock, int(clock[NOW]), table, c, state)
         apart = begin(parts.bias_rule, parts.free, clock, 0, model.still, c, bias)
-        p, v, b = 0.0, 0.0, 0.0
+        v, b = 0.0, 0.0
+        gather(state, rows.indices, first, n, end, cells)
+        m = padded(rows.data, first, n, x)
+        for q in range(m):
+            weights[q] = weight(rule, penalty, shared, cells, table, q)
+        p = dot(weights, x, m, strands)
+        if spreads(rule):
+            for q in range(m):
+                v += spread(rule, cells, q) * x[q] * x[q]
         if has_bias:
             b = weight(parts.bias_rule, parts.free, apart, bias, model.still, 0)
-            p, v = b, spread(parts.bias_rule, bias, 0)
-        for q in range(first, last):
-            if q + AHEAD < end:
-                prefetch(state, width * np.int64(rows.indices[q + AHEAD]))
-            j, x = np.int64(rows.indices[q]), rows.data[q]
-            w = weight(rule, penalty, shared, state, table, j)
-            weights[q - first] = w
-            p += w * x
-            if spreads(rule):
-                v += spread(rule, state, j) * x * x
+            p, v = p + b, v + spread(parts.bias_rule, bias, 0)
         out[i] = p
         if c == 0.0:
             continue
         g = pull(rule, parts.loss, p, rows.y[i], v, c)
         if g != 0.0:
             g_cell, v_cell = state.dtype.type(g), state.dtype.type(v)
-            for q in range(first, last):
-                j = np.int64(rows.indices[q])
-                accumulate(rule, penalty, shared, state, j, weights[q - first], rows.data[q], g_cell, v_cell)
+            for q in range(m):
+                accumulate(rule, penalty, shared, cells, q, weights[q], x[q], g_cell, v_cell)
+            scatter(cells, rows.indices, first, n, state)
             if has_bias:
                 accumulate(parts.bias_rule, parts.free, apart, bias, 0, b, 1.0, g, v)
         finish(rule, penalty, clock, table, c)
@@ -80,20 +83,79 @@ def learn(parts, rows, model, out):
             settle(rule, penalty, clock, table, state)
 
 
-@compiled
-def foresee(parts, rows, clock, table, clocks):
-    """Write the clock before each row and the idle rounds' table up to the row that settles all; return its place.
+@register_jitable
+def gather(state, indices, first, n, end, cells):
+    """Copy the cells of a row's features side by side, and ask for those of the rows ahead."""
+    width = state.shape[1]
+    for q in range(n):
+        if first + q + AHEAD < end:
+            prefetch(state, width * np.int64(indices[first + q + AHEAD]))
+        j = np.int64(indices[first + q])
+        cells[q, 0] = state[j, 0]
+        if width > 1:
+            cells[q, 1] = state[j, 1]
+        if width > 2:
+            cells[q, 2] = state[j, 2]
 
-    Neither depends on what is learned, only on the rows' weights: threads can then begin a row anywhere.
+
+@register_jitable
+def scatter(cells, indices, first, n, state):
+    """Write a row's cells back."""
+    width = state.shape[1]
+    for q in range(n):
+        j = np.int64(indices[first + q])
+        state[j, 0] = cells[q, 0]
+        if width > 1:
+            state[j, 1] = cells[q, 1]
+        if width > 2:
+            state[j, 2] = cells[q, 2]
+
+
+@register_jitable
+def padded(data, first, n, x):
+    """Copy a row's values and return their number rounded up to whole vectors; beyond n they are 0.
+
+    Whatever an earlier row left in the other buffers there is multiplied by these zeros, and never written back.
     """
-    clocks[0] = clock
+    for q in range(n):
+        x[q] = data[first + q]
+    m = (n + LANES - 1) // LANES * LANES
+    for q in range(n, m):
+        x[q] = 0.0
+    return m
+
+
+@register_jitable
+def dot(weights, x, m, strands):
+    """Return the sum of weights times x in strands, an order that depends on the row alone."""
+    strands[:] = 0.0
+    for start in range(0, m, LANES):
+        for lane in range(LANES):
+            strands[lane] += weights[start + lane] * x[start + lane]
+    total = 0.0
+    for lane in range(LANES):
+        total += strands[lane]
+    return total
+
+
+@compiled
+def foresee(parts, rows, clock, table, every, clocks):
+    """Write the clock before every so many rows, and the idle rounds' table, up to the row that settles all.
+
+    Neither depends on what is learned, only on the rows' weights: threads can then begin at any of these rows. Return
+    that row's place; `clock` moves there.
+    """
+    before = clock.copy()
     for i in range(rows.y.shape[0]):
+        if i % every == 0:
+            clocks[i // every] = clock
         c = rows.c[i] if rows.c.shape[0] else 1.0
-        clocks[i + 1] = clocks[i]
         if c != 0.0:
-            finish(parts.rule, parts.penalty, clocks[i + 1], table, c)
-            now = int(clocks[i + 1, NOW])
+            before[:] = clock
+            finish(parts.rule, parts.penalty, clock, table, c)
+            now = int(clock[NOW])
             if now == EPOCH or table[now, 0] < SMALLEST:
+                clock[:] = before
                 return i
     return rows.y.shape[0]
 

@@ -175,21 +175,6 @@ def learn(parts, classes, rows, model, out):
 
 
 @compiled
-def foresee(parts, rows, clock, table, clocks):
-    """Write the clock before each row and the idle rounds' table up to the row that settles all; return its place."""
-    clocks[0] = clock
-    for i in range(rows.y.shape[0]):
-        c = rows.c[i] if rows.c.shape[0] else 1.0
-        clocks[i + 1] = clocks[i]
-        if c != 0.0:
-            finish(parts.rule, unit(parts.penalty), clocks[i + 1], table, c)
-            now = int(clocks[i + 1, NOW])
-            if now == EPOCH or table[now, 0] < SMALLEST:
-                return i
-    return rows.y.shape[0]
-
-
-@compiled
 def predict(parts, classes, rows, model, out):
     """Score each row with the weights as they are now; features beyond the state have none."""
     rule, penalty, state, clock = parts.rule, parts.penalty, model.state, model.clock
