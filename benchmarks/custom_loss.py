@@ -1,4 +1,4 @@
-"""How fast a user's own loss runs beside the built-in one with the same body: `python benchmarks/custom_loss.py`."""
+"""How fast a user's own loss runs beside the built-in one with the same body: `python -m benchmarks custom_loss`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def slope(p: Any, y: Any) -> Any:
     return -y * (np.exp(np.minimum(z, 0.0)) / (1.0 + np.exp(-np.abs(z))))
 
 
-def main(rows: int = 50_000, features: int = 1 << 18, runs: int = 11) -> None:
+def main(arguments: list[str], rows: int = 50_000, features: int = 1 << 18, runs: int = 11) -> None:
     """Alternate the two losses and print the ratio of their medians."""
     rng = np.random.default_rng(0)
     X = random_array((rows, features), density=50 / features, format="csr", rng=rng, dtype=np.float32)
@@ -45,7 +45,3 @@ def main(rows: int = 50_000, features: int = 1 << 18, runs: int = 11) -> None:
                 seconds[name].append(time.perf_counter() - start)
     built_in, custom = (statistics.median(times) for times in seconds.values())
     print(f"built-in {built_in:.4f} s, custom {custom:.4f} s, ratio {custom / built_in:.3f}")
-
-
-if __name__ == "__main__":
-    main()

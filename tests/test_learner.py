@@ -52,6 +52,8 @@ GAMES = {
     "pa": Game(ps.PassiveAggressive(), ps.NonNegative(), loss="hinge"),
     "pa-multiclass": Game(ps.PassiveAggressive(variant="PA-II"), None, (4, 3), "multiclass_hinge"),
     "pa-regression": Game(ps.PassiveAggressive(variant="PA"), None, loss="epsilon_insensitive"),
+    "auto_ftrl": Game(ps.AutoFTRL(), ps.L1(0.01), loss="logistic"),
+    "auto_ftrl-global": Game(ps.AutoFTRL(scale="global"), None, loss="squared"),
     "arow": Game(ps.AROW(), None, loss="hinge"),
     "arow-full": Game(ps.AROW(matrix="full"), None, loss="hinge"),
     "leader": Game(ps.FollowTheLeader(), ps.L1(0.1)),

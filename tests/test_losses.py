@@ -57,9 +57,7 @@ TWIN = {
     "squared": lambda loss, p, y: (p - y) ** 2 / 2,
     "absolute": lambda loss, p, y: np.abs(p - y),
     "huber": _huber,
-    "epsilon_insensitive": lambda loss, p, y: np.where(
-        np.abs(p - y) > loss.epsilon, np.abs(p - y) - loss.epsilon, 0
-    ),
+    "epsilon_insensitive": lambda loss, p, y: np.where(np.abs(p - y) > loss.epsilon, np.abs(p - y) - loss.epsilon, 0),
     "quantile": _pinball,
     "poisson": _poisson,
 }
@@ -138,9 +136,7 @@ def case(loss):
         lo, hi = DOMAIN[loss.name](loss, y)
         special = [0.0, 1.0, -1.0, y, 1e4, -1e4, 1e3, -1e3, *kinks_of(loss, y)]
         top = 30.0 if loss.name == "poisson" else 1e4  # beyond, e^p alone swamps any check
-        p = st.one_of(st.sampled_from(special), st.floats(-5, 5), st.floats(-1e4, 1e4)).map(
-            lambda v: min(v, top)
-        )
+        p = st.one_of(st.sampled_from(special), st.floats(-5, 5), st.floats(-1e4, 1e4)).map(lambda v: min(v, top))
         alpha = st.floats(max(-hi, -20.0), min(-lo, 20.0))
         c = st.one_of(st.sampled_from([0.0, 1e-12, 1.0, 1e12]), st.floats(-12, 12).map(lambda e: 10.0**e))
         return st.tuples(p, st.just(y), alpha, c)
@@ -294,9 +290,7 @@ def test_conjugate_is_finite_up_to_its_edges_and_infinite_past_them(loss, dtype)
 def test_entropies_at_their_edges():
     for y in (-1.0, 1.0):
         assert losses.logistic.conjugate(0.0, y) == 0.0 == losses.logistic.conjugate(-y, y)
-    assert losses.logistic.conjugate(-1e-16, 1.0) == pytest.approx(
-        -1e-16 * (math.log(1e16) + 1), rel=1e-12, abs=0
-    )
+    assert losses.logistic.conjugate(-1e-16, 1.0) == pytest.approx(-1e-16 * (math.log(1e16) + 1), rel=1e-12, abs=0)
     assert losses.poisson.conjugate(-3.0, 3.0) == 0.0
 
 
@@ -361,9 +355,7 @@ def test_dual_step_maximizes_its_objective(loss, data):
         alpha,
         *np.clip(new + np.outer([-1, 1], 10.0 ** np.arange(-8.0, 1)).ravel(), low, high),
     ]
-    found = minimize_scalar(
-        lambda d: -float(objective(LD(d))), bounds=(low - alpha, high - alpha), method="bounded"
-    )
+    found = minimize_scalar(lambda d: -float(objective(LD(d))), bounds=(low - alpha, high - alpha), method="bounded")
     rivals.append(np.clip(alpha + found.x, low, high))
     best = max(objective(LD(rival) - LD(alpha)) for rival in rivals)
     roundings = (1 + abs(p) + abs(c * alpha)) * (abs(alpha) + abs(new) + 1) + c * delta**2
@@ -385,13 +377,9 @@ def test_steps_find_the_minimizer_of_a_golden_section(loss):
     ratio = (np.sqrt(LD(5)) - 1) / 2
     for _ in range(120):
         left, right = high - ratio * (high - low), low + ratio * (high - low)
-        go_left = (
-            c * twin(loss, left, y) + (left - p) ** 2 / 2 < c * twin(loss, right, y) + (right - p) ** 2 / 2
-        )
+        go_left = c * twin(loss, left, y) + (left - p) ** 2 / 2 < c * twin(loss, right, y) + (right - p) ** 2 / 2
         low, high = np.where(go_left, low, left), np.where(go_left, right, high)
-    resolution = (
-        math.sqrt(np.finfo(LD).eps) * 100
-    )  # a minimum is flat: its place is known to the root of the eps
+    resolution = math.sqrt(np.finfo(LD).eps) * 100  # a minimum is flat: its place is known to the root of the eps
     assert np.all(np.abs((p - c * s) - (low + high) / 2) <= resolution * (1 + reach))
 
 
@@ -401,9 +389,7 @@ def test_steps_at_zero_c_are_slopes_of_least_norm(loss):
         kinks = kinks_of(loss, y)
         p = np.array([v for v in (-7.3, -1.0, -0.2, 0.0, 0.2, 1.0, 3.1) if v not in kinks])
         assert loss.implicit_step(p, y, 0.0) == pytest.approx(loss.slope(p, y), rel=1e-15, abs=1e-15)
-        assert 0.25 + loss.dual_step(p, y, 0.25, 0.0) == pytest.approx(
-            -loss.slope(p, y), rel=1e-15, abs=1e-15
-        )
+        assert 0.25 + loss.dual_step(p, y, 0.25, 0.0) == pytest.approx(-loss.slope(p, y), rel=1e-15, abs=1e-15)
         assert loss.implicit_step(p, y, 1e-13) == pytest.approx(loss.slope(p, y), rel=1e-8, abs=1e-8)
         for kink in kinks_in_floats(loss, y):
             assert loss.implicit_step(kink, y, 0.0) == 0.0 == loss.implicit_step(kink, y, 1e-13)
@@ -534,9 +520,7 @@ def test_get_reads(text, loss):
     assert losses.get(text) == loss
 
 
-@pytest.mark.parametrize(
-    "text", ["log", "Logistic", "", "huber(", "huber(a)", "huber[1]", "a.b", "1", "huber(*[1])"]
-)
+@pytest.mark.parametrize("text", ["log", "Logistic", "", "huber(", "huber(a)", "huber[1]", "a.b", "1", "huber(*[1])"])
 def test_get_lists_the_names(text):
     with pytest.raises(ValueError, match="loss must be one of logistic, ") as error:
         losses.get(text)
@@ -544,13 +528,9 @@ def test_get_lists_the_names(text):
     assert all(name in str(error.value) for name in losses.names())
 
 
-@pytest.mark.parametrize(
-    "text", ["huber(1, 2)", "huber(tau=1)", "huber(1, delta=1)", "huber(**{})", "logistic(1)"]
-)
+@pytest.mark.parametrize("text", ["huber(1, 2)", "huber(tau=1)", "huber(1, delta=1)", "huber(**{})", "logistic(1)"])
 def test_get_names_the_parameters(text):
-    with pytest.raises(
-        ValueError, match=r"loss (huber takes delta|logistic takes no parameters), got"
-    ) as error:
+    with pytest.raises(ValueError, match=r"loss (huber takes delta|logistic takes no parameters), got") as error:
         losses.get(text)
     assert repr(text) in str(error.value)
 

@@ -56,9 +56,7 @@ def cases(draw):
     """(p, y, alpha, c): ties, zeros and scores of 1e4, alpha = e_y - b with b in the simplex, c from 0 to 1e12."""
     k = draw(st.integers(1, 7))
     y = draw(st.integers(0, k - 1))
-    score = st.one_of(
-        st.sampled_from([0.0, 1.0, -1.0, 0.5, 1e4, -1e4]), st.floats(-5, 5), st.floats(-1e4, 1e4)
-    )
+    score = st.one_of(st.sampled_from([0.0, 1.0, -1.0, 0.5, 1e4, -1e4]), st.floats(-5, 5), st.floats(-1e4, 1e4))
     p = np.array(draw(st.lists(score, min_size=k, max_size=k)))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     b = rng.dirichlet(np.full(k, draw(st.sampled_from([0.1, 1.0, 10.0]))))
@@ -160,9 +158,7 @@ def test_biconjugate_is_the_loss(loss):
     for p in ([0.3, -0.7, 1.1], [0.0, 0.0, 0.0], [2.0, 1.0, 0.5]):
         for y in range(3):
             a = b - unit(y, 3)
-            assert np.max(a @ np.array(p) - loss.conjugate(a, y)) == pytest.approx(
-                loss.value(np.array(p), y), abs=1e-4
-            )
+            assert np.max(a @ np.array(p) - loss.conjugate(a, y)) == pytest.approx(loss.value(np.array(p), y), abs=1e-4)
 
 
 @every_loss
@@ -247,9 +243,7 @@ def _naive_steps(loss, p, y, c):
     else:
 
         def b_of(theta):  # log b + c b = v - theta
-            q = _bisect(
-                lambda q: v - theta - q - c * np.exp(q), np.full_like(v, -3e4), np.full_like(v, 1.0), 120
-            )
+            q = _bisect(lambda q: v - theta - q - c * np.exp(q), np.full_like(v, -3e4), np.full_like(v, 1.0), 120)
             return np.exp(q)
 
     top = v.max(axis=1, keepdims=True)
@@ -265,9 +259,7 @@ def test_steps_to_the_last_digits_at_every_scale(loss):
     y, c = rng.integers(k, size=n), 10.0 ** rng.uniform(-4, 12, n)
     p = rng.standard_normal((n, k)) * 10.0 ** rng.uniform(-3, 4, (n, 1))
     alpha = (np.arange(k) == y[:, None]) - rng.dirichlet(np.full(k, 0.5), n)
-    p = np.where(
-        rng.random((n, 1)) < 0.5, p, p - c[:, None] * alpha
-    )  # as Prox-SDCA calls it, of the size of c
+    p = np.where(rng.random((n, 1)) < 0.5, p, p - c[:, None] * alpha)  # as Prox-SDCA calls it, of the size of c
     # scores of size |p| are known to roundings of |p|; a step divides that by c
     tolerance = 1e-15 * (10 + 4 * np.abs(p).max(axis=1, keepdims=True) / np.maximum(c[:, None], 1))
     if loss.name == "multiclass_hinge":
