@@ -1,0 +1,112 @@
+"""Which solver is the fastest for the problem at hand; all of them end with a proof.
+
+    loss                       penalty                       solver
+    smooth                     L2                            `newton`, or `sdca` where the penalty is strong enough
+    smooth                     L1, elastic net               `l1`
+    with kinks                 with a strongly convex part   `sdca`
+    softmax, multiclass hinge  what `multiclass` takes       `multiclass`
+
+Under L2 the number that decides is how much one row of n bends the objective beside the penalty,
+
+    kappa = L mean ||x_i||^2 / (n mu)                        (1)   L the loss's smoothness, mu the penalty's strength
+
+Prox-SDCA comes nearer by a constant factor in 1 + kappa passes (Shalev-Shwartz and Zhang 2012, Theorem 1, whose steps
+gain a factor 1 - 1 / (n (1 + kappa))). Newton's method hardly feels kappa, but each of its steps costs several passes.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Literal
+
+import numpy as np
+
+from .._checks import one_of
+from ..losses import Loss
+from ..losses.custom import Custom
+from ..penalties import Penalty
+from ..penalties.base import Terms
+from .problem import Problem, Solution
+
+Room = Literal["sdca", "newton", "l1", "multiclass"]
+
+SOLVERS = ("auto", "sdca", "newton")
+CURVED = ("logistic", "squared", "squared_hinge", "smoothed_hinge", "huber", "poisson")  # have a second derivative a.e.
+
+NARROW = 2_500  # features up to which a Hessian is built and factorized
+SDCA_BELOW, SDCA_BELOW_NARROW = 25.0, 2.0  # the largest kappa (1) for Prox-SDCA: wide data, narrow data
+
+
+def solve(
+    problem: Problem,
+    *,
+    solver: str = "auto",
+    tol: float = 1e-4,
+    max_epochs: int = 1000,
+    seed: int = 0,
+    start: Solution | None = None,
+    n_threads: int = 1,
+) -> Solution:
+    """Solve a problem to a relative duality gap of `tol`, by the fastest solver or by the one that is told."""
+    room = import_module(f".{choose(problem, solver)}", __package__)
+    solution: Solution = room.solve(
+        problem, tol=tol, max_epochs=max_epochs, seed=seed, start=start, n_threads=n_threads
+    )
+    return solution
+
+
+def choose(problem: Problem, solver: str = "auto") -> Room:
+    """Return the module that is to solve the problem; a TypeError where none of them can.
+
+    >>> import numpy as np
+    >>> from proxstream import L1, L2, losses
+    >>> from proxstream.blocks import as_block
+    >>> rows = as_block(np.eye(4), [1.0, -1.0, 1.0, -1.0])
+    >>> [choose(Problem(rows, 4, losses.logistic, penalty)) for penalty in (L1(0.1), L2(1.0), L2(1e-4))]
+    ['l1', 'sdca', 'newton']
+    """
+    one_of("solver", solver, SOLVERS)
+    loss, penalty = problem.loss, problem.penalty
+    if isinstance(loss, Custom):
+        raise TypeError(f"{loss} has no conjugate, which a certificate needs; take a built-in loss")
+    if loss.kind == "multiclass":
+        return "multiclass"
+    terms = penalty._terms((problem.n_features,))
+    primal = loss.name in CURVED and _plain(terms)
+    if solver == "newton" or (solver == "auto" and primal and not _fast_dual(problem)):
+        if not primal:
+            raise TypeError(_refusal(loss, penalty))
+        return "l1" if np.any(terms.l1) else "newton"
+    if solver == "auto" and not penalty.strong_convexity > 0.0:
+        raise TypeError(_refusal(loss, penalty))
+    return "sdca"
+
+
+def kappa(problem: Problem) -> float:
+    """Return (1): how much a row bends the objective beside the penalty; inf where one of them has no bound."""
+    n, mu = problem.rows.n_rows, problem.penalty.strong_convexity
+    squares = float(np.vdot(problem.rows.data, problem.rows.data)) / n
+    if not squares > 0.0:
+        return 0.0
+    return problem.loss.smoothness * squares / (n * mu) if mu > 0.0 else np.inf
+
+
+def _fast_dual(problem: Problem) -> bool:
+    """Tell whether Prox-SDCA is the fastest way to the optimum of a smooth loss under L2."""
+    if np.any(problem.penalty._terms((problem.n_features,)).l1):
+        return False
+    return kappa(problem) <= (SDCA_BELOW_NARROW if problem.n_features <= NARROW else SDCA_BELOW)
+
+
+def _plain(terms: Terms) -> bool:
+    """Tell whether Psi is a sum of absolute values and squares alone, with at least one of them for each weight."""
+    free = np.isneginf(terms.lo).all() and np.isposinf(terms.hi).all() and not terms.bends and terms.coupled is None
+    return bool(free and np.all(np.add(terms.l1, terms.l2) > 0.0))
+
+
+def _refusal(loss: Loss, penalty: Penalty) -> str:
+    return (
+        f"no solver for loss {loss} with penalty {penalty!r}: {', '.join(CURVED)} take L1, L2 and ElasticNet with a "
+        "strength > 0 for every weight; a loss with kinks, or a penalty with other parts, needs L2 or ElasticNet among "
+        "its parts"
+    )
