@@ -1,0 +1,93 @@
+"""MurmurHash3 (x86, 32 bits) of bytes in place: how names become feature numbers.
+
+The hash of a string takes it in words of 4 bytes, lowest byte first,
+
+    h <- mix(h, word),      then, with the 0 to 3 bytes that are left,    finish(h xor scramble(rest), length)
+
+beginning with h = seed. Of two names the second is hashed with the hash of the first as its seed (namespace, then
+feature; column, then value), and features that are crossed are hashed as the words h_2, h_3, ... with the seed h_1:
+see `crossed`. A bucket is the hash's lowest bits, its sign the highest bit: see `proxstream.streams.features`.
+
+Arithmetic is in 64 bits with the upper half cleared, which the compiler takes back to 32.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .jit import compiled
+
+LOW = np.uint64(0xFFFFFFFF)
+C1, C2 = np.uint64(0xCC9E2D51), np.uint64(0x1B873593)
+FIVE, ADDED = np.uint64(5), np.uint64(0xE6546B64)
+F1, F2 = np.uint64(0x85EBCA6B), np.uint64(0xC2B2AE35)
+ZERO, ONE, TWO, THREE, FOUR = np.uint64(0), np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
+R8, R13, R15, R16, R17, R19, R24 = (np.uint64(r) for r in (8, 13, 15, 16, 17, 19, 24))
+
+
+@compiled
+def scramble(word):
+    """Return a word as it enters a hash."""
+    k = (np.uint64(word) * C1) & LOW
+    k = ((k << R15) & LOW) | (k >> R17)
+    return (k * C2) & LOW
+
+
+@compiled
+def mix(h, word):
+    """Return the hash h after one more word."""
+    h = np.uint64(h) ^ scramble(word)
+    h = ((h << R13) & LOW) | (h >> R19)
+    return (h * FIVE + ADDED) & LOW
+
+
+@compiled
+def finish(h, length):
+    """Return the hash of so many bytes in all."""
+    h = np.uint64(h) ^ (np.uint64(length) & LOW)
+    h = ((h ^ (h >> R16)) * F1) & LOW
+    h = ((h ^ (h >> R13)) * F2) & LOW
+    return np.uint32(h ^ (h >> R16))
+
+
+@compiled
+def murmur3_32(buf, start, stop, seed):
+    """Return the hash of buf[start:stop]."""
+    h, i, end = np.uint64(seed), np.uint64(start), np.uint64(stop)
+    length = end - i
+    while i + FOUR <= end:
+        word = np.uint64(buf[i]) | (np.uint64(buf[i + ONE]) << R8)
+        h = mix(h, word | (np.uint64(buf[i + TWO]) << R16) | (np.uint64(buf[i + THREE]) << R24))
+        i += FOUR
+    # A loop and no ladder of ifs: with a last use of buf on each branch it would be counted in and out in every call.
+    rest, shift = ZERO, ZERO
+    while i < end:
+        rest |= np.uint64(buf[i]) << shift
+        shift += R8
+        i += ONE
+    return finish(h ^ scramble(rest), length)
+
+
+@compiled
+def crossed(h, g):
+    """Return the hash of two crossed features: of the 4 bytes of g, with the seed h."""
+    return finish(mix(h, g), FOUR)
+
+
+@compiled
+def hash_strings(buf, offsets, seed):
+    """Return the hash of each string buf[offsets[i]:offsets[i+1]] of an Arrow array."""
+    hashes = np.empty(len(offsets) - 1, np.uint32)
+    for i in range(len(hashes)):
+        hashes[i] = murmur3_32(buf, offsets[i], offsets[i + 1], seed)
+    return hashes
+
+
+def hash_name(name, seed=0):
+    """Return the hash of a name as an int: the seed of what belongs to it.
+
+    >>> hash_name("hello")
+    613153351
+    """
+    data = np.frombuffer(name.encode() if isinstance(name, str) else name, np.uint8)
+    return int(murmur3_32(data, 0, len(data), np.uint32(seed)))
