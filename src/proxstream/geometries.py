@@ -28,7 +28,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp, xlogy
 
 from . import _checks
 from ._checks import Array
@@ -263,6 +262,8 @@ class Entropy(Geometry):
         """Return sum x ln(x / r) + r ln n, +inf for a negative coordinate."""
         if (x < 0.0).any():
             return math.inf
+        from scipy.special import xlogy
+
         r = float(np.sum(x))
         return float(np.sum(xlogy(x, x / r))) + r * math.log(x.size) if r > 0.0 else math.inf
 
@@ -280,6 +281,8 @@ class Entropy(Geometry):
             raise ValueError(
                 f"no single minimizer: Entropy takes h > 0, or equal entries of u, got h = {h} and u = {u}"
             )
+        from scipy.special import logsumexp
+
         exponents = -u / h if h > 0.0 else np.zeros_like(u)
         theta: Array = exponents - logsumexp(exponents) + math.log(_radius(penalty))
         return theta
@@ -294,6 +297,8 @@ class Entropy(Geometry):
 
     def bregman(self, x: Array, theta: Array) -> float:
         """Return sum x ln(x / y): Kullback-Leibler, both points on one simplex."""
+        from scipy.special import xlogy
+
         return float(np.sum(xlogy(x, x) - x * theta))
 
 

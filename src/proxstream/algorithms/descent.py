@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from scipy.optimize import brentq
 
 from .. import _checks
 from .._checks import Array
@@ -120,6 +119,8 @@ class MirrorDescent(Algorithm):
 
         def missing(slope: float) -> float:
             return float(example.loss.slope(prediction(slope), example.y)) / slope - 1.0
+
+        from scipy.optimize import brentq
 
         # The larger the slope taken, the smaller the slope at the point reached: they agree once. A unit of slope
         # moves the prediction by ||z||_*^2 / h at most, and by just that without a penalty: the loss's own step at

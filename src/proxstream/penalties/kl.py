@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import logsumexp, rel_entr, wrightomega
 
 from .. import _checks
 from .base import Coupled, Strength, frozen
@@ -57,6 +56,8 @@ class KL(Coupled):
     def _value(self, w: Vector, slack: float) -> float:
         if max(float(-w.min()), abs(float(w.sum()) - 1.0)) > slack:
             return np.inf
+        from scipy.special import rel_entr
+
         # Never below 0 (Gibbs), whatever the rounding.
         return max(self.sigma * float(rel_entr(np.maximum(w, 0.0), self._prior(w.shape)).sum()), 0.0)
 
@@ -78,6 +79,8 @@ def _tilt(c: Vector, h: Vector, s: float, log_p: Vector) -> Vector:
     multiplier (up to a constant). So q x = omega(ln q + b - y), the Wright omega function: Lambert's W of an
     exponential that is never formed. Without curvature x = exp(b - y). What is left is y, from sum_j x_j = 1.
     """
+    from scipy.special import logsumexp, wrightomega
+
     s = max(s, 1e-250 * float(h.max()))  # q stays finite; no digit of x depends on less
     first = int(np.argmax(log_p + c / s))
     b = (c - c[first]) / s + (log_p - log_p[first])  # differences first: c / s alone loses digits
