@@ -1,8 +1,10 @@
 """Solvers that end with a proof: how far from the optimum their weights can be at most.
 
-`problem` states what is solved and what is given back; every solver takes a `Problem` and returns a `Solution`.
+`problem` states what is solved and what is given back; every solver takes a `Problem` and returns a `Solution`. `dual`
+makes a lower bound of any dual variables, and `judge` one for any model.
 """
 
+from .dual import Certificate, DualPoint, dual_point
 from .problem import Problem, Record, Solution, Trace
 
-__all__ = ["Problem", "Record", "Solution", "Trace"]
+__all__ = ["Certificate", "DualPoint", "Problem", "Record", "Solution", "Trace", "dual_point"]

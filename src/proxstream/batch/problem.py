@@ -36,6 +36,11 @@ class Problem:
     fit_intercept: bool = True
     n_outputs: int = 1
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the weights."""
+        return (self.n_features, self.n_outputs) if self.loss.kind == "multiclass" else (self.n_features,)
+
     @cached_property
     def shares(self) -> Array:
         """The share p_i of each row in the mean."""

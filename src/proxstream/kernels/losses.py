@@ -43,7 +43,7 @@ def slope(loss: Any, p: float, y: float) -> float:
     raise NotImplementedError
 
 
-_TUPLES: dict[type[Loss], Any] = {}
+TUPLES: dict[type[Loss], Any] = {}
 
 
 def _component(name: str, parameters: list[str]) -> Any:
@@ -56,16 +56,16 @@ def _component(name: str, parameters: list[str]) -> Any:
 
 for _name in library.names():
     _kind = type(library.get(_name))
-    _TUPLES[_kind] = _component(_kind.__name__, [field.name for field in fields(_kind)])
-    value.of(_TUPLES[_kind])(_kind.value)
-    slope.of(_TUPLES[_kind])(_kind.slope)
+    TUPLES[_kind] = _component(_kind.__name__, [field.name for field in fields(_kind)])
+    value.of(TUPLES[_kind])(_kind.value)
+    slope.of(TUPLES[_kind])(_kind.slope)
 
 
 def as_tuple(loss: Loss) -> Any:
     """Return the named tuple that stands for `loss` in a kernel."""
     if isinstance(loss, Custom):
         return _custom(loss.value_of, loss.slope_of)
-    kind = _TUPLES[type(loss)]
+    kind = TUPLES[type(loss)]
     return kind(*(float(getattr(loss, name)) for name in kind._fields))
 
 

@@ -1,0 +1,130 @@
+"""The conjugate of a penalty, Psi*(v) = sup_w <v, w> - Psi(w), and how far v may reach into its domain.
+
+    Psi                              Psi*(v)                                     finite where
+    sum l1_j |w_j| + (l2_j/2) w_j^2  sum (|v_j| - l1_j)+^2 / (2 l2_j)            |v_j| <= l1_j wherever l2_j = 0
+    lam sum_g ||w_g||_2              sum_g (||soft(v_g, l1)|| - lam)+^2 / (2 l2) that norm <= lam if l2 = 0
+      + l1 ||w||_1 + (l2/2) ||w||^2
+    every other penalty              <v, w> - Psi(w) at the w that `solve(-v, h=0)` finds
+
+The domain is convex and holds 0 (Psi is bounded below), so on the ray s v it is an interval [0, limit].
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import reduce
+
+import numpy as np
+
+from .._checks import Array
+from ..penalties import GroupL2, L2Norm, Penalty
+from ..penalties.base import Terms
+
+_HALVINGS = 60
+
+
+class PenaltyConjugate(ABC):
+    """Psi* along rays from 0."""
+
+    @abstractmethod
+    def limit(self, v: Array) -> float:
+        """Return the largest s in [0, 1] for which Psi*(s v) is finite."""
+
+    @abstractmethod
+    def value(self, v: Array, scale: float = 1.0) -> float:
+        """Return Psi*(scale v) for a scale up to the limit."""
+
+
+def conjugate_of(penalty: Penalty, shape: tuple[int, ...]) -> PenaltyConjugate:
+    """Return the conjugate of a penalty on weights of this shape.
+
+    >>> from proxstream import L1, L2
+    >>> v = np.array([3.0, -1.0])
+    >>> conjugate_of(L1(1.0) + L2(0.5), v.shape).value(v), conjugate_of(L1(1.5), v.shape).limit(v)
+    (4.0, 0.5)
+    """
+    if not isinstance(penalty, Penalty):
+        raise TypeError(f"penalty must be a Penalty such as L2(1e-4), got {penalty!r}")
+    penalty.check_shape(shape)
+    terms = reduce(Terms.join, (part._terms(shape) for part in penalty.parts))
+    unbounded = bool(np.all(np.isneginf(terms.lo)) and np.all(np.isposinf(terms.hi)))
+    if unbounded and not terms.bends and terms.coupled is None:
+        return _Net(terms, shape)
+    if unbounded and isinstance(terms.coupled, (GroupL2, L2Norm)) and np.ndim(terms.l2) == 0:
+        return _Groups(terms, terms.coupled, shape)
+    return _Solved(penalty)
+
+
+class _Net(PenaltyConjugate):
+    """L1, L2, the elastic net, with one strength or one a weight; no penalty at all."""
+
+    def __init__(self, terms: Terms, shape: tuple[int, ...]):
+        self.l1, self.l2 = (_flat(strength, shape) for strength in (terms.l1, terms.l2))
+
+    def limit(self, v: Array) -> float:
+        from ..kernels.conjugates import net_limit
+
+        return float(net_limit(v.ravel(), self.l1, self.l2))
+
+    def value(self, v: Array, scale: float = 1.0) -> float:
+        from ..kernels.conjugates import net_conjugate
+
+        return float(net_conjugate(v.ravel(), self.l1, self.l2, scale))
+
+
+class _Groups(PenaltyConjugate):
+    """Norms of groups with an l1 norm and one strength of squares beside them."""
+
+    def __init__(self, terms: Terms, norm: GroupL2 | L2Norm, shape: tuple[int, ...]):
+        self.l1, self.l2, self.lam = terms.l1, float(terms.l2), norm.lam
+        self.cut = norm._segments(shape)
+
+    def _norms(self, v: Array, scale: float) -> Array:
+        return self.cut.norm(self.cut.gather(np.maximum(scale * np.abs(v) - self.l1, 0.0).ravel()))
+
+    def limit(self, v: Array) -> float:
+        if self.l2 > 0.0:
+            return 1.0
+        return _last(lambda s: bool(np.all(self._norms(v, s) <= self.lam)))
+
+    def value(self, v: Array, scale: float = 1.0) -> float:
+        if self.l2 == 0.0:
+            return 0.0
+        beyond = np.maximum(self._norms(v, scale) - self.lam, 0.0)
+        return 0.5 * float(np.sum(beyond * (beyond / self.l2)))
+
+
+class _Solved(PenaltyConjugate):
+    """Any other penalty, through the solver of its subproblem without curvature."""
+
+    def __init__(self, penalty: Penalty):
+        self.penalty = penalty
+
+    def limit(self, v: Array) -> float:
+        return _last(lambda s: np.isfinite(self.value(v, s)))
+
+    def value(self, v: Array, scale: float = 1.0) -> float:
+        try:
+            w = self.penalty.solve(-scale * v, 0.0)
+        except ValueError:  # no minimizer: outside the domain
+            return np.inf
+        return scale * float(np.sum(v * w)) - self.penalty.value(w)
+
+
+def _flat(strength: Array | float, shape: tuple[int, ...]) -> Array:
+    """Return one number, or one a weight, as a flat array."""
+    if np.ndim(strength) == 0:
+        return np.full(1, float(strength))
+    return np.broadcast_to(strength, shape).astype(np.float64).ravel()
+
+
+def _last(inside: Callable[[float], bool]) -> float:
+    """Return the largest s of [0, 1] that is inside, for a set that holds 0 and every s below another."""
+    if inside(1.0):
+        return 1.0
+    low, high = 0.0, 1.0
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if inside(middle) else (low, middle)
+    return low

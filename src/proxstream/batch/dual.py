@@ -1,0 +1,247 @@
+"""Dual points: from any alpha, or any model, to a lower bound on what any weights can reach.
+
+    P(w, b) = sum_i p_i phi(<x_i, w> + b, y_i) + Psi(w)
+    D(alpha) = -sum_i p_i phi*(-alpha_i, y_i) - Psi*(sum_i p_i alpha_i x_i)       P >= D whatever w, b and alpha
+
+An alpha becomes a proof in four steps, each of which keeps what the one before it made good:
+
+1. into the domain of phi*: each alpha_i is clipped (each row of a matrix put back in the simplex);
+2. with an unpenalized intercept, sum_i p_i alpha_i = 0: the heavier of the positive and the negative side is scaled
+   down, which stays in the domain since that holds 0;
+3. into the domain of Psi*: all of alpha is scaled down (L1: ||X'alpha||_inf <= lam), which keeps 1 and 2;
+4. the best of all smaller scales is taken: D is concave along the ray.
+
+For many classes at once step 2 is a flow. Row i of class y sends p_i b_ij from y to j (alpha_i = e_y - b_i), and the
+sum vanishes when each class receives what it sends. Flows scaled by 1 - (f_y - f_j), with potentials f from one linear
+system, do that exactly; a common factor then keeps every scale below 1.
+
+A solver calls `dual_point` with its own alpha. `proxstream.batch.judge` makes alphas for models that have none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from .._checks import Array
+from .conjugates import conjugate_of
+from .problem import Problem
+
+LOOKS = (1.0, 0.9999)  # parts of the largest scale that are tried first
+LADDER = np.array([0.99, 0.9, 0.6, 0.3, 0.1, 0.01, 0.001, 0.0])
+_POINTS = 8  # scales that are tried at once
+_ROUNDS = 8
+
+
+class Certificate(NamedTuple):
+    """What is proved of a model: P(w), a lower bound on every P, and their distance.
+
+    No weights whatsoever have an objective below `dual`; so `gap` bounds how much could still be gained.
+
+    >>> Certificate(primal=0.5, dual=0.4, gap=0.1).relative_gap
+    0.2
+    """
+
+    primal: float
+    dual: float
+    gap: float
+
+    @property
+    def relative_gap(self) -> float:
+        """The gap as a part of the larger of |primal| and |dual|, which solvers compare with `tol`."""
+        size = max(abs(self.primal), abs(self.dual))
+        return self.gap / size if size > 0.0 else 0.0
+
+    @classmethod
+    def of(cls, primal: float, dual: float) -> Certificate:
+        """Certify; by weak duality a dual value above the primal one can only be rounding."""
+        dual = min(dual, primal)
+        return cls(primal, dual, primal - dual if primal > dual else 0.0)
+
+
+class DualPoint(NamedTuple):
+    """A feasible alpha, v = sum_i p_i alpha_i x_i, and the bound D(alpha) that they prove."""
+
+    value: float
+    alpha: Array
+    v: Array
+
+
+def dual_point(problem: Problem, alpha: Array, *, search: bool = True) -> DualPoint:
+    """Return the best dual point that clipping, balancing and scaling make of any alpha.
+
+    Parameters
+    ----------
+    problem : Problem
+    alpha : array (rows,), or (rows, outputs) for a multiclass loss
+        Any numbers; they are not changed.
+    search : bool
+        Look for a better scale than the largest feasible one, in some 50 sums over rows and features.
+
+    >>> import proxstream as ps
+    >>> from proxstream.batch import Problem
+    >>> from proxstream.blocks import as_block
+    >>> rows = as_block(np.array([[1.0], [-1.0]]), y=[1, -1])
+    >>> problem = Problem(rows, 1, ps.hinge, ps.L2(1.0))
+    >>> dual_point(problem, np.array([3.0, -0.5])).value
+    0.375
+    """
+    conjugate = conjugate_of(problem.penalty, problem.shape)
+    repaired = repair(problem, alpha)
+    v = combine(problem, repaired)
+    s, value = best_scale(
+        lambda scales: np.array([-conjugate_mean(problem, repaired, s) - conjugate.value(v, s) for s in scales]),
+        conjugate.limit(v),
+        rounds=_ROUNDS if search else 0,
+    )
+    if s != 1.0:
+        repaired *= s
+        v *= s
+    return DualPoint(value, repaired, v)
+
+
+def repair(problem: Problem, alpha: Array) -> Array:
+    """Return a copy of alpha in the domain of phi*, balanced if there is an intercept (steps 1 and 2)."""
+    alpha = np.array(alpha, dtype=np.float64)
+    if alpha.shape != (problem.rows.n_rows, *problem.shape[1:]):
+        raise ValueError(
+            f"alpha must have shape {(problem.rows.n_rows, *problem.shape[1:])}, one number a row and output, "
+            f"got {alpha.shape}"
+        )
+    np.nan_to_num(alpha, copy=False, nan=0.0)
+    if problem.loss.kind == "multiclass":
+        b = into_simplex(alpha, problem.labels)
+        if problem.fit_intercept:
+            b = scaled_flows(b, problem.labels, circulation(flows(b, problem.labels, problem.shares)))
+        return e_less(b, problem.labels)
+
+    from ..kernels import conjugates as kernels
+    from ..kernels.losses import as_tuple
+
+    kernels.clip(as_tuple(problem.loss), alpha, problem.rows.y)
+    if problem.fit_intercept:
+        up, down = balance(*kernels.sides(alpha, problem.rows.c))
+        np.multiply(alpha, up, out=alpha, where=alpha > 0.0)
+        np.multiply(alpha, down, out=alpha, where=alpha < 0.0)
+    return alpha
+
+
+def combine(problem: Problem, alpha: Array) -> Array:
+    """Return v = sum_i p_i alpha_i x_i, in 64 bits whatever the data's precision."""
+    from ..kernels import conjugates as kernels
+
+    v = np.zeros(problem.shape)
+    if alpha.ndim == 2:
+        kernels.add_row_matrix(problem.rows, problem.shares[:, None] * alpha, v)
+    else:
+        kernels.add_rows(problem.rows, problem.shares * alpha, v)
+    return v
+
+
+def conjugate_mean(problem: Problem, alpha: Array, scale: float = 1.0) -> float:
+    """Return sum_i p_i phi*(-scale alpha_i, y_i)."""
+    if alpha.ndim == 2:
+        return float(problem.shares @ problem.loss.conjugate(-scale * alpha, problem.labels))
+
+    from ..kernels import conjugates as kernels
+    from ..kernels.losses import as_tuple
+
+    rows = problem.rows
+    total = float(np.sum(rows.c)) if len(rows.c) else float(rows.n_rows)
+    return float(kernels.conjugate_sum(as_tuple(problem.loss), alpha, rows.y, rows.c, scale)) / total
+
+
+def balance(positive: float, negative: float) -> tuple[float, float]:
+    """Return the factors of the positive and of the negative side that make their sum vanish.
+
+    >>> balance(2.0, -1.0), balance(1.0, 0.0)
+    ((0.5, 1.0), (0.0, 1.0))
+    """
+    if positive > -negative:
+        return -negative / positive, 1.0
+    return 1.0, positive / -negative if negative < 0.0 else 1.0
+
+
+# -- many classes at once ------------------------------------------------------------------------
+
+
+def into_simplex(alpha: Array, labels: Array) -> Array:
+    """Return b = e_y - alpha with negative entries cut off and rows that sum to 1."""
+    b = -alpha
+    b[np.arange(len(b)), labels] += 1.0
+    np.maximum(b, 0.0, out=b)
+    total = b.sum(axis=1, keepdims=True)
+    empty = total[:, 0] == 0.0
+    b[empty, labels[empty]] = total[empty] = 1.0
+    b /= total
+    return b
+
+
+def e_less(b: Array, labels: Array) -> Array:
+    """Return alpha = e_y - b, the label's entry as the sum of the others, which cancels nothing."""
+    b = np.array(b)
+    at = np.arange(len(b)), labels
+    b[at] = 0.0
+    b[at] = -np.minimum(b.sum(axis=1), 1.0)
+    return -b
+
+
+def flows(b: Array, labels: Array, weights: Array) -> Array:
+    """Return what the rows of each class (first index) send to each other class."""
+    sent = np.zeros((b.shape[1], b.shape[1]))
+    np.add.at(sent, labels, weights[:, None] * b)
+    np.fill_diagonal(sent, 0.0)
+    return sent
+
+
+def circulation(sent: Array) -> Array:
+    """Return factors in [0, 1] that make every class receive what it sends, all near 1 where it nearly does."""
+    k = len(sent)
+    both = sent + sent.T
+    laplacian = np.diag(both.sum(axis=1)) - both
+    factors = np.ones((k, k))
+    for _ in range(3):  # the second and third time round off what the first left
+        now = factors * sent
+        f = np.linalg.lstsq(laplacian, now.sum(axis=1) - now.sum(axis=0), rcond=None)[0]
+        factors -= f[:, None] - f
+    if factors.min() < 0.0:  # far from balanced: keep of each pair of flows the smaller one both ways
+        factors = np.minimum(sent, sent.T) / np.where(sent > 0.0, sent, 1.0)
+    return np.asarray(factors / max(factors.max(), 1.0))
+
+
+def scaled_flows(b: Array, labels: Array, factors: Array) -> Array:
+    """Return rows of the simplex whose entries off the label are scaled by the factors of their class."""
+    b = b * factors[labels]
+    at = np.arange(len(b)), labels
+    b[at] = 0.0
+    b[at] = 1.0 - np.minimum(b.sum(axis=1), 1.0)
+    return b
+
+
+# -- the best scale ------------------------------------------------------------------------------
+
+
+def best_scale(
+    value: Callable[[Array], Array], limit: float, rounds: int, looks: tuple[float, ...] = LOOKS
+) -> tuple[float, float]:
+    """Return the s in [0, limit] with the largest value, and that; `value` is concave and takes several s at once.
+
+    The first looks are at these parts of the limit. Where the limit is best, as for a nearly optimal alpha, they end it.
+    """
+    s = limit * np.array(looks if rounds else (1.0,))
+    values = value(s)
+    for _ in range(rounds - 1):
+        best = int(np.argmax(values))
+        if best == 0 or limit == 0.0:
+            break
+        high, low = s[best - 1], s[best + 1] if best + 1 < len(s) else 0.0
+        if high - low <= 1e-7 * limit:
+            break
+        inner = np.linspace(high, low, _POINTS + 2)[1:-1] if low > 0.0 else s[best] * LADDER
+        s, values = np.concatenate((s, inner)), np.concatenate((values, value(inner)))
+        order = np.argsort(-s, kind="stable")
+        s, values = s[order], values[order]
+    best = int(np.argmax(values))
+    return float(s[best]), float(values[best])
