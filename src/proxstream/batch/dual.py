@@ -156,8 +156,8 @@ def conjugate_mean(problem: Problem, alpha: Array, scale: float = 1.0) -> float:
 def balance(positive: float, negative: float) -> tuple[float, float]:
     """Return the factors of the positive and of the negative side that make their sum vanish.
 
-    >>> balance(2.0, -1.0), balance(1.0, 0.0)
-    ((0.5, 1.0), (0.0, 1.0))
+    >>> balance(2.0, -1.0), balance(1.0, -2.0)
+    ((0.5, 1.0), (1.0, 0.5))
     """
     if positive > -negative:
         return -negative / positive, 1.0
@@ -228,7 +228,7 @@ def best_scale(
 ) -> tuple[float, float]:
     """Return the s in [0, limit] with the largest value, and that; `value` is concave and takes several s at once.
 
-    The first looks are at these parts of the limit. Where the limit is best, as for a nearly optimal alpha, they end it.
+    The first looks are at these parts of the limit; where the limit is best, as for an alpha near the optimum, they end it.
     """
     s = limit * np.array(looks if rounds else (1.0,))
     values = value(s)
