@@ -228,7 +228,7 @@ def best_scale(
 ) -> tuple[float, float]:
     """Return the s in [0, limit] with the largest value, and that; `value` is concave and takes several s at once.
 
-    The first looks are at these parts of the limit; where the limit is best, as for an alpha near the optimum, they end it.
+    The first looks are at these parts of the limit; where the limit is best, as near the optimum, they end it.
     """
     s = limit * np.array(looks if rounds else (1.0,))
     values = value(s)
