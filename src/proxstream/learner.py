@@ -136,6 +136,25 @@ class Learner:
         """The mean loss of predictions made before their rows were learned; NaN before the first row."""
         return float(self._losses[0] / self._losses[1]) if self._losses[1] > 0.0 else float("nan")
 
+    @property
+    def ranking(self) -> bool:
+        """Whether pairs of a query's rows are learned."""
+        return self._queries is not None
+
+    @property
+    def loss_sums(self) -> tuple[float, float]:
+        """The sums of weight times loss and of weight that the progressive loss is the quotient of."""
+        loss, weight = self._losses
+        return float(loss), float(weight)
+
+    @loss_sums.setter
+    def loss_sums(self, sums: tuple[float, float]) -> None:
+        self._losses[:] = sums
+
+    def count_nonzero(self) -> int:
+        """Return how many weights are not exactly zero."""
+        return int(np.count_nonzero(self.weights()[0]))
+
     def learn(self, rows: RowBlock, qid: Any = None, *, count: bool = True) -> Array:
         """Learn the rows in order; return the scores before each was learned. A refused block changes nothing.
 
@@ -171,7 +190,7 @@ class Learner:
 
     def _count(self, scores: Array, rows: RowBlock) -> None:
         """Take the losses of these scores into the progressive loss."""
-        suffered = self._suffered(scores, rows.y)
+        suffered = self.suffered(scores, rows.y)
         weights = rows.c if len(rows.c) else np.ones(len(suffered))
         # Cumulated in order, so that the sums do not depend on how the stream was cut.
         for i, terms in enumerate((weights * suffered, weights)):
@@ -189,10 +208,10 @@ class Learner:
         """Return the coefficients, (features,) or (features, outputs), and the intercept; means with average=True."""
         return self.engine.averages() if self.average else self.engine.weights()
 
-    def state_dict(self) -> dict[str, Array]:
-        """Return everything that the learner remembers, as a dict of arrays."""
+    def state_dict(self, *, copy: bool = True) -> dict[str, Array]:
+        """Return everything that the learner remembers, as a dict of arrays; uncopied ones change as it learns."""
         arrays = {**(self._queries or self.engine).arrays(), "losses": self._losses}
-        return {name: array.copy() for name, array in arrays.items()}
+        return {name: array.copy() for name, array in arrays.items()} if copy else arrays
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
         """Go on, bit for bit, from the state of a learner with the same settings."""
@@ -222,7 +241,8 @@ class Learner:
             self.loss.check_labels(rows.y)
         return n_features
 
-    def _suffered(self, scores: Array, y: Array) -> Array:
+    def suffered(self, scores: Array, y: Array) -> Array:
+        """Return the loss of each row's scores."""
         if self.loss.kind == "multiclass":
             return np.asarray(self.loss.value(scores, y.astype(np.int64)))
         if self.n_outputs > 1:

@@ -1,0 +1,360 @@
+"""Training from a stream: chunk after chunk into the learner, with what is told and kept on the way.
+
+    source -> chunk -> labels -> learner.learn -> scores -> sums, lines of the table, held-out loss
+
+A session is a function of the sequence of rows, as the learner is: where chunks end, where lines are told and where a
+run was broken off and resumed leave no trace in the model or in the sums. All that it remembers is in `facts` (numbers)
+and `arrays`, so that a checkpoint can hold it.
+
+Rows are held out without cutting the stream: they are given to the learner with weight 0, which leaves the model
+untouched and returns the score that the model had for them at that place.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from fractions import Fraction
+from typing import Any, Protocol
+
+import numpy as np
+
+from .._checks import Array
+from ..blocks import RowBlock
+from ..engines.ranking import RankingEngine
+from ..engines.threads import part
+from ..learner import Learner
+from ..streams.base import Chunk, Position
+from . import metrics, report
+from .labels import Labels
+from .report import Line, Pass
+
+
+class Source(Protocol):
+    """What chunks come from: `proxstream.open_stream` makes one."""
+
+    def chunks(self, start: Position = ...) -> Iterator[Chunk]:
+        """Yield the chunks behind a place."""
+
+
+class Interrupted(Exception):  # noqa: N818 - a wish, not an error
+    """The session was asked to stop; it stands between two chunks and can go on."""
+
+
+class NoRowsError(ValueError):
+    """A source without a single row to learn from."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a session goes about its rows.
+
+    Parameters
+    ----------
+    passes : int
+        How often the source is read.
+    held_out : Fraction
+        This share of the rows, evenly spaced, is predicted and never learned.
+    early_stop : int
+        End after so many passes without a lower held-out loss, with the model of the best pass; 0: never.
+    every : int
+        Rows between two lines; 0: lines at powers of two.
+    skip_bad : bool
+        Leave out rows whose label the loss does not know, and count them.
+    """
+
+    passes: int = 1
+    held_out: Fraction = Fraction(0)
+    early_stop: int = 0
+    every: int = 0
+    skip_bad: bool = False
+
+
+@dataclass
+class Facts:
+    """The numbers that a session remembers."""
+
+    number: int = 0  # of the pass that is going on, from 0
+    rows: int = 0  # of this pass, learned or held out
+    all_rows: int = 0
+    n_bytes: int = 0
+    bad_labels: int = 0
+    position: Position = field(default_factory=Position)
+    pass_began: tuple[float, float] = (0.0, 0.0)  # the learner's sums of loss and weight then
+    last_line: tuple[float, float] = (0.0, 0.0)  # and at the last line
+    held_out: tuple[float, float] = (0.0, 0.0)  # sums of loss and weight of this pass
+    best_pass: int = -1
+    done: bool = False
+
+
+class Session:
+    """One training run.
+
+    Parameters
+    ----------
+    learner : Learner
+        New, or one that goes on.
+    labels : Labels
+    plan : Plan
+    held_out : Source, optional
+        Rows to predict after each pass.
+    on_line : function of a Line
+    on_chunk : function, called after each chunk when the session stands between two
+    """
+
+    def __init__(
+        self,
+        learner: Learner,
+        labels: Labels,
+        plan: Plan | None = None,
+        *,
+        held_out: Source | None = None,
+        on_line: Callable[[Line], None] | None = None,
+        on_chunk: Callable[[], None] | None = None,
+    ) -> None:
+        self.learner, self.labels, self.plan = learner, labels, plan or Plan()
+        if learner.ranking and self.plan.held_out:
+            raise ValueError("a query cannot be held out in part: hold out rows of their own")
+        self.facts = Facts(pass_began=learner.loss_sums, last_line=learner.loss_sums)
+        self.began = learner.loss_sums
+        self.lines: list[Line] = []
+        self.passes: list[Pass] = []
+        self.tally = metrics.tally(learner.loss, learner.n_outputs, ranking=learner.ranking)
+        self.best: dict[str, Array] = {}
+        self._held_out = held_out
+        self._on_line, self._on_chunk = on_line, on_chunk
+        self._waiting = self._stop = False
+
+    # ---- running
+
+    def run(self, source: Source) -> None:
+        """Read the source to its end, as often as planned, from where the session stands."""
+        while not self.facts.done:
+            for chunk in self._waited(source.chunks(self.facts.position)):
+                self._take(chunk)
+                self.facts.position = chunk.end
+                if self._on_chunk is not None:
+                    self._on_chunk()
+            self._end_pass()
+
+    def stop(self) -> None:
+        """Ask the session to stop between two chunks, from a signal handler: `run` raises Interrupted."""
+        self._stop = True
+        if self._waiting:  # nothing is half done while waiting for data
+            raise Interrupted
+
+    def _waited(self, chunks: Iterator[Chunk]) -> Iterator[Chunk]:
+        """Yield the chunks; while waiting for one, and only then, `stop` may break in."""
+        try:
+            while True:
+                try:
+                    self._waiting = True
+                    if self._stop:
+                        raise Interrupted
+                    chunk = next(chunks, None)
+                finally:
+                    self._waiting = False
+                if chunk is None:
+                    return
+                yield chunk
+        finally:
+            if hasattr(chunks, "close"):
+                chunks.close()
+
+    def _take(self, chunk: Chunk) -> None:
+        facts, plan = self.facts, self.plan
+        rows, kept = self.labels.read(chunk.rows, skip=plan.skip_bad)
+        given, qid = chunk.rows.y, chunk.qid
+        if kept is not None:
+            facts.bad_labels += len(given) - len(kept)
+            given, qid = given[kept], None if qid is None else qid[kept]
+        rows = rows._replace(data=rows.data.astype(self.learner.dtype, copy=False))
+        start = 0
+        while start < rows.n_rows:
+            stop = min(start + report.next_told(facts.rows, plan.every) - facts.rows, rows.n_rows)
+            piece = part(rows, start, stop)
+            scores = self._learn(piece, None if qid is None else qid[start:stop])
+            facts.rows += stop - start
+            facts.all_rows += stop - start
+            if report.is_told(facts.rows, plan.every):
+                self._tell(piece, scores, float(given[stop - 1]))
+            start = stop
+        facts.n_bytes += chunk.n_bytes
+
+    def _learn(self, rows: RowBlock, qid: Array | None) -> Array:
+        """Learn rows, those to be held out with weight 0; return the scores."""
+        facts, learner, first = self.facts, self.learner, self.facts.number == 0
+        held = self._held(rows.n_rows)
+        if held is not None:
+            c = rows.c if len(rows.c) else np.ones(rows.n_rows)
+            learned = rows._replace(c=np.where(held, 0.0, c))
+        else:
+            learned = rows
+        scores = learner.learn(learned, qid)
+        if held is not None:
+            out = np.flatnonzero(held)
+            suffered = learner.suffered(scores[out], rows.y[out])
+            facts.held_out = _added(facts.held_out, suffered, rows.c[out] if len(rows.c) else rows.c)
+        if first:
+            self.tally.add(scores, learned.y, learned.c)
+        return scores
+
+    def _held(self, n_rows: int) -> Array | None:
+        """Tell which of the next rows are held out: row i (from 1) when floor(i f) is above floor((i - 1) f)."""
+        share = self.plan.held_out
+        if share == 0:
+            return None
+        counted = np.arange(self.facts.rows, self.facts.rows + n_rows + 1) * share.numerator // share.denominator
+        return np.asarray(counted[1:] > counted[:-1])
+
+    def _tell(self, rows: RowBlock, scores: Array, label: float) -> None:
+        """Enter a line about the last of these rows."""
+        facts, learner = self.facts, self.learner
+        sums = learner.loss_sums
+        line = Line(
+            number=facts.number + 1,
+            rows=facts.rows,
+            mean_loss=_mean(sums, facts.pass_began),
+            since_last=_mean(sums, facts.last_line),
+            label=label,
+            prediction=self._prediction(scores),
+            features=int(rows.indptr[-1] - rows.indptr[-2]),
+            nonzeros=learner.count_nonzero(),
+        )
+        facts.last_line = sums
+        self.lines.append(line)
+        if self._on_line is not None:
+            self._on_line(line)
+
+    def _prediction(self, scores: Array) -> float:
+        """Return what the model said of the last row, NaN where scores are those of pairs."""
+        if self.learner.ranking:
+            return math.nan
+        told = report.prediction(self.learner.loss, scores[-1])
+        return self.labels.classes[int(told)] if self.labels.classes else told
+
+    # ---- passes
+
+    def _end_pass(self) -> None:
+        facts, learner, plan = self.facts, self.learner, self.plan
+        if facts.rows == 0:
+            raise NoRowsError("there are no rows to learn from")
+        if self._held_out is not None:
+            facts.held_out = self._held_out_losses(self._held_out)
+        mean_loss = _mean(learner.loss_sums, facts.pass_began)
+        ended = Pass(facts.number + 1, facts.rows, mean_loss, _mean(facts.held_out, (0.0, 0.0)))
+        self.passes.append(ended)
+        if facts.number > 0:  # the progressive loss is that of rows never seen
+            learner.loss_sums = facts.pass_began
+        if plan.early_stop:
+            self._compare(ended)
+        waited = facts.number - facts.best_pass
+        facts.done = facts.number + 1 >= plan.passes or 0 < plan.early_stop <= waited
+        if facts.done:
+            if self.best:
+                learner.load_state_dict(self.best)
+                self.best = {}
+            return
+        learner.end_query()
+        self.facts = Facts(
+            number=facts.number + 1,
+            all_rows=facts.all_rows,
+            n_bytes=facts.n_bytes,
+            bad_labels=facts.bad_labels,
+            pass_began=learner.loss_sums,
+            last_line=learner.loss_sums,
+            best_pass=facts.best_pass,
+        )
+
+    def _compare(self, ended: Pass) -> None:
+        """Keep the model if no earlier pass has a held-out loss as low."""
+        best = min((one.held_out_loss for one in self.passes[:-1]), default=math.inf)
+        if ended.held_out_loss < best:
+            self.facts.best_pass = self.facts.number
+            self.best = self.learner.state_dict()
+
+    def _held_out_losses(self, source: Source) -> tuple[float, float]:
+        """Return the sums of loss and of weight over rows that are predicted and not learned."""
+        learner, sums = self.learner, (0.0, 0.0)
+
+        def add(scores: Array, rows: RowBlock) -> None:
+            nonlocal sums
+            sums = _added(sums, learner.suffered(scores, rows.y), rows.c)
+
+        still: Any = _Still(learner)
+        pairs = RankingEngine(still) if learner.ranking else None
+        for chunk in self._waited(source.chunks(Position())):
+            rows = self.labels.read(chunk.rows).rows
+            rows = rows._replace(data=rows.data.astype(learner.dtype, copy=False))
+            if pairs is None:
+                add(learner.predict(rows), rows)
+            else:
+                pairs.learn(rows, chunk.qid, each=add)
+        return sums
+
+    # ---- what is remembered
+
+    def arrays(self) -> dict[str, Array]:
+        """Return the arrays that the session remembers, those of the learner among them, not copied."""
+        found = {f"learner.{name}": array for name, array in self.learner.state_dict(copy=False).items()}
+        found |= {f"tally.{name}": array for name, array in self.tally.arrays.items()}
+        return found | {f"best.{name}": array for name, array in self.best.items()}
+
+    def record(self) -> dict[str, Any]:
+        """Return the numbers that the session remembers, as JSON knows them."""
+        facts = asdict(self.facts) | {"position": list(self.facts.position), "began": list(self.began)}
+        return facts | {
+            "lines": [_plain(line) for line in self.lines],
+            "passes": [_plain(one) for one in self.passes],
+        }
+
+    def restore(self, record: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
+        """Go on from what `record` and `arrays` returned in a session with the same settings."""
+        told = dict(record)
+        self.lines = [Line(*_floats(line)) for line in told.pop("lines")]
+        self.passes = [Pass(*_floats(one)) for one in told.pop("passes")]
+        self.began = _pair(told.pop("began"))
+        pairs: dict[str, Any] = {name: _pair(told.pop(name)) for name in ("pass_began", "last_line", "held_out")}
+        self.facts = Facts(position=Position(*told.pop("position")), **pairs, **told)
+        self.learner.load_state_dict(_under("learner.", arrays))
+        self.best = _under("best.", arrays)
+        metrics.restore(self.tally, _under("tally.", arrays))
+
+
+class _Still:
+    """An engine that predicts where it is told to learn: what becomes of pairs without learning them."""
+
+    def __init__(self, learner: Learner) -> None:
+        self.learn = lambda rows, n_threads: learner.predict(rows)
+
+
+def _added(sums: tuple[float, float], losses: Array, c: Array) -> tuple[float, float]:
+    """Return the sums of weight times loss and of weight with more terms, added one after another."""
+    weights = c if len(c) else np.ones(len(losses))
+    terms = np.stack((weights * losses, weights))
+    loss, weight = np.cumsum(np.concatenate((np.reshape(sums, (2, 1)), terms), axis=1), axis=1)[:, -1]
+    return float(loss), float(weight)
+
+
+def _mean(sums: tuple[float, float], before: tuple[float, float]) -> float:
+    weight = sums[1] - before[1]
+    return (sums[0] - before[0]) / weight if weight > 0.0 else math.nan
+
+
+def _under(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+def _pair(values: Any) -> tuple[float, float]:
+    first, second = values
+    return float(first), float(second)
+
+
+def _plain(record: tuple[Any, ...]) -> list[Any]:
+    """Return a record as JSON knows it: NaN is null."""
+    return [None if isinstance(value, float) and math.isnan(value) else value for value in record]
+
+
+def _floats(values: list[Any]) -> list[Any]:
+    return [math.nan if value is None else value for value in values]
