@@ -1,8 +1,10 @@
 """The one loop over rows: predict, then learn, at the speed of memory.
 
 A row's cells are gathered side by side, turned into weights and a prediction, take in the gradient, and are scattered
-back: between the two, loops over contiguous numbers run in vector registers. Cells of the rows ahead are asked for
-early. A row costs its own non-zeros, whatever the dimension; its features must be distinct.
+back: between the two, loops over contiguous numbers run in vector registers, always whole steps of them. Beyond the
+row's end its values are 0: what an earlier row left in the buffers there counts for nothing and is not written back.
+Cells of the rows ahead are asked for early. A row costs its own non-zeros, whatever the dimension; its features must be
+distinct.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ from .jit import compiled, prefetch
 from .rules import EPOCH, NOW, accumulate, begin, finish, pull, settle, spread, spreads, weight
 
 AHEAD = 64  # non-zeros between asking for a cell and using it
-LANES = 8  # numbers that a step of the vector loops takes; of 4, 8 and 16 the fastest on rows of some 70 non-zeros
+LANES = 8  # strands that a row's products are summed in
+STEP = 32  # numbers that a round of the vector loops takes: four registers of 8; what is left over would run one by one
 SMALLEST = 1e-100  # of P, the decay since the epoch began
 
 
@@ -46,7 +49,7 @@ def learn(parts, rows, model, out):
     rule, penalty = parts.rule, parts.penalty
     state, bias, clock, table = model.state, model.bias, model.clock, model.table
     end, has_bias = rows.indptr[-1], bias.shape[0] > 0
-    most = longest(rows.indptr) + LANES
+    most = longest(rows.indptr) + STEP
     cells = np.zeros((state.shape[1], most), state.dtype).T  # a column a number of the cell
     weights, x, strands = np.zeros(most, state.dtype), np.zeros(most, state.dtype), np.zeros(LANES)
     for i in range(rows.y.shape[0]):
@@ -55,11 +58,12 @@ def learn(parts, rows, model, out):
         shared = begin(rule, penalty, clock, int(clock[NOW]), table, c, state)
         apart = begin(parts.bias_rule, parts.free, clock, 0, model.still, c, bias)
         v, b = 0.0, 0.0
-        gather(state, rows.indices, first, n, end, cells)
-        m = padded(rows.data, first, n, x)
+        gather(state, rows.indices, rows.data, first, n, end, cells, x)
+        x[n : n + STEP] = 0.0
+        m = (n + STEP - 1) // STEP * STEP
         for q in range(m):
             weights[q] = weight(rule, penalty, shared, cells, table, q)
-        p = dot(weights, x, m, strands)
+        p = dot(weights, x, n, strands)
         if spreads(rule):
             for q in range(m):
                 v += spread(rule, cells, q) * x[q] * x[q]
@@ -84,13 +88,14 @@ def learn(parts, rows, model, out):
 
 
 @register_jitable
-def gather(state, indices, first, n, end, cells):
-    """Copy the cells of a row's features side by side, and ask for those of the rows ahead."""
+def gather(state, indices, data, first, n, end, cells, x):
+    """Copy a row's values, and the cells of its features side by side; ask for the cells of the rows ahead."""
     width = state.shape[1]
     for q in range(n):
         if first + q + AHEAD < end:
             prefetch(state, width * np.int64(indices[first + q + AHEAD]))
         j = np.int64(indices[first + q])
+        x[q] = data[first + q]
         cells[q, 0] = state[j, 0]
         if width > 1:
             cells[q, 1] = state[j, 1]
@@ -112,24 +117,10 @@ def scatter(cells, indices, first, n, state):
 
 
 @register_jitable
-def padded(data, first, n, x):
-    """Copy a row's values and return their number rounded up to whole vectors; beyond n they are 0.
-
-    Whatever an earlier row left in the other buffers there is multiplied by these zeros, and never written back.
-    """
-    for q in range(n):
-        x[q] = data[first + q]
-    m = (n + LANES - 1) // LANES * LANES
-    for q in range(n, m):
-        x[q] = 0.0
-    return m
-
-
-@register_jitable
-def dot(weights, x, m, strands):
-    """Return the sum of weights times x in strands, an order that depends on the row alone."""
+def dot(weights, x, n, strands):
+    """Return the sum of weights times x in strands, an order that depends on the row alone; x is 0 beyond n."""
     strands[:] = 0.0
-    for start in range(0, m, LANES):
+    for start in range(0, n, LANES):
         for lane in range(LANES):
             strands[lane] += weights[start + lane] * x[start + lane]
     total = 0.0
