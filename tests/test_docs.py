@@ -100,7 +100,7 @@ PUBLIC = [name for name in ps.__all__ if not name.startswith("__")]
 
 def documentation(name: str) -> str:
     thing: Any = getattr(ps, name)
-    described = thing if inspect.ismodule(thing) or inspect.isclass(thing) else type(thing)
+    described = thing if inspect.ismodule(thing) or inspect.isclass(thing) or inspect.isroutine(thing) else type(thing)
     return inspect.getdoc(described) or ""
 
 

@@ -21,7 +21,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import algorithms, estimators, geometries, losses, online, penalties
+    from . import algorithms, batch, estimators, geometries, losses, online, penalties
     from .algorithms import (
         AROW,
         FTRL,
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         PassiveAggressive,
         TruncatedGradient,
     )
+    from .batch import Certificate, certificate
     from .estimators import StreamClassifier, StreamRanker, StreamRegressor
     from .geometries import Entropy, Euclidean, PNorm
     from .losses import (
@@ -88,6 +89,7 @@ _ROOMS = {
         "PassiveAggressive",
         "TruncatedGradient",
     ),
+    "batch": ("Certificate", "certificate"),
     "estimators": ("StreamClassifier", "StreamRanker", "StreamRegressor"),
     "geometries": ("Entropy", "Euclidean", "PNorm"),
     "losses": (

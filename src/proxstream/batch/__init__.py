@@ -5,6 +5,7 @@ makes a lower bound of any dual variables, and `judge` one for any model.
 """
 
 from .dual import Certificate, DualPoint, dual_point
+from .judge import certificate
 from .problem import Problem, Record, Solution, Trace
 
-__all__ = ["Certificate", "DualPoint", "Problem", "Record", "Solution", "Trace", "dual_point"]
+__all__ = ["Certificate", "DualPoint", "Problem", "Record", "Solution", "Trace", "certificate", "dual_point"]

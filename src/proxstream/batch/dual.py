@@ -20,7 +20,7 @@ A solver calls `dual_point` with its own alpha. `proxstream.batch.judge` makes a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Generator
 from typing import NamedTuple
 
 import numpy as np
@@ -91,11 +91,15 @@ def dual_point(problem: Problem, alpha: Array, *, search: bool = True) -> DualPo
     conjugate = conjugate_of(problem.penalty, problem.shape)
     repaired = repair(problem, alpha)
     v = combine(problem, repaired)
-    s, value = best_scale(
-        lambda scales: np.array([-conjugate_mean(problem, repaired, s) - conjugate.value(v, s) for s in scales]),
-        conjugate.limit(v),
-        rounds=_ROUNDS if search else 0,
-    )
+    scales = scale_search(conjugate.limit(v), _ROUNDS if search else 0)
+    asked = next(scales)
+    try:
+        while True:
+            asked = scales.send(
+                np.array([-conjugate_mean(problem, repaired, s) - conjugate.value(v, s) for s in asked])
+            )
+    except StopIteration as found:
+        s, value = found.value
     if s != 1.0:
         repaired *= s
         v *= s
@@ -223,24 +227,23 @@ def scaled_flows(b: Array, labels: Array, factors: Array) -> Array:
 # -- the best scale ------------------------------------------------------------------------------
 
 
-def best_scale(
-    value: Callable[[Array], Array], limit: float, rounds: int, looks: tuple[float, ...] = LOOKS
-) -> tuple[float, float]:
-    """Return the s in [0, limit] with the largest value, and that; `value` is concave and takes several s at once.
+def scale_search(
+    limit: float, rounds: int, looks: tuple[float, ...] = LOOKS
+) -> Generator[Array, Array, tuple[float, float]]:
+    """Find the s in [0, limit] where a concave function is largest: yields some s, is sent its values there.
 
-    The first looks are at these parts of the limit; where the limit is best, as near the optimum, they end it.
+    The first looks are at these parts of the limit; where the limit is best, as near the optimum, they end it. Returns
+    s and the value.
     """
     s = limit * np.array(looks if rounds else (1.0,))
-    values = value(s)
+    values = yield s
     for _ in range(rounds - 1):
         best = int(np.argmax(values))
-        if best == 0 or limit == 0.0:
-            break
-        high, low = s[best - 1], s[best + 1] if best + 1 < len(s) else 0.0
-        if high - low <= 1e-7 * limit:
+        high, low = s[max(best - 1, 0)], s[best + 1] if best + 1 < len(s) else 0.0
+        if best == 0 or high - low <= 1e-7 * limit:
             break
         inner = np.linspace(high, low, _POINTS + 2)[1:-1] if low > 0.0 else s[best] * LADDER
-        s, values = np.concatenate((s, inner)), np.concatenate((values, value(inner)))
+        s, values = np.concatenate((s, inner)), np.concatenate((values, (yield inner)))
         order = np.argsort(-s, kind="stable")
         s, values = s[order], values[order]
     best = int(np.argmax(values))

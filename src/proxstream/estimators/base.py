@@ -8,7 +8,6 @@ from typing import Any, Self
 
 import numpy as np
 from scipy.sparse import csr_array
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -20,12 +19,12 @@ from ..blocks import NO_WEIGHTS, RowBlock
 from ..learner import Learner
 from ..losses import Loss
 from ..penalties import Penalty
-from .components import changed, parameters, split
+from .components import Composed
 from .progress import progress
 from .rows import Batch, blocks, element_parts
 
 
-class StreamEstimator(BaseEstimator):  # type: ignore[misc]
+class StreamEstimator(Composed):
     """A linear model that learns from matrices and streams; subclasses tell what labels mean."""
 
     _kinds: tuple[str, ...]  # of losses that the estimator takes
@@ -55,48 +54,6 @@ class StreamEstimator(BaseEstimator):  # type: ignore[misc]
         self.n_threads = n_threads
         self.random_state = random_state
         self.verbose = verbose
-
-    # ---- parameters
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters; deep, also those of the parts, as `algorithm__alpha` or `penalty__lam`.
-
-        Parameters
-        ----------
-        deep : bool
-
-        Returns
-        -------
-        dict of name and value
-        """
-        params: dict[str, Any] = super().get_params(deep=False)
-        if deep:
-            for name, part in list(params.items()):
-                params |= {f"{name}__{inner}": value for inner, value in parameters(part)}
-        return params
-
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters, those of parts as `algorithm__alpha=0.5`: a changed copy takes the part's place.
-
-        Parameters
-        ----------
-        **params : names and values
-
-        Returns
-        -------
-        self
-        """
-        whole, within = split(params)
-        known = self.get_params(deep=False)
-        for name in (*whole, *within):
-            if name not in known:
-                raise ValueError(
-                    f"Invalid parameter {name!r} for estimator {self}. Valid parameters are: {[*known]!r}."
-                )
-        parts = {name: changed(whole.get(name, known[name]), inner, name) for name, inner in within.items()}
-        for name, value in (whole | parts).items():
-            setattr(self, name, value)
-        return self
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -17,17 +17,11 @@ from ..algorithms import AROW, Algorithm
 from ..losses import Loss
 from ..penalties import Penalty
 from .base import StreamEstimator
+from .probabilities import has_probabilities, log_probabilities
 from .rows import Batch, encoded
 
 # The same loss for two classes, with one vector of weights, and for more, with one a class.
 TWINS = {"logistic": "softmax", "hinge": "multiclass_hinge"}
-
-
-def _has_probabilities(estimator: StreamClassifier) -> bool:
-    loss = losses.get(estimator.loss)
-    if not hasattr(loss, "probability"):
-        raise AttributeError(f"probabilities come with the losses logistic and softmax, not with {loss}")
-    return True
 
 
 class StreamClassifier(ClassifierMixin, StreamEstimator):  # type: ignore[misc]
@@ -275,7 +269,7 @@ class StreamClassifier(ClassifierMixin, StreamEstimator):  # type: ignore[misc]
         best = np.argmax(scores, axis=1) if scores.ndim == 2 else (scores > 0.0).astype(np.intp)
         return np.asarray(self.classes_[best])
 
-    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    @available_if(has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Array:
         """Return the probability of each class, for the losses logistic and softmax.
 
@@ -291,7 +285,7 @@ class StreamClassifier(ClassifierMixin, StreamEstimator):  # type: ignore[misc]
         """
         return np.asarray(np.exp(self.predict_log_proba(X)))
 
-    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    @available_if(has_probabilities)  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: Any) -> Array:
         """Return the logarithm of each class's probability, however small.
 
@@ -304,12 +298,7 @@ class StreamClassifier(ClassifierMixin, StreamEstimator):  # type: ignore[misc]
         array of shape (n_samples, n_classes)
         """
         scores = self.decision_function(X)
-        if scores.ndim == 1:
-            return np.asarray(-np.logaddexp(0.0, np.column_stack((scores, -scores))))
-        if self._learner.loss.kind == "binary":
-            scores = -np.logaddexp(0.0, -scores)
-        top = scores.max(axis=1, keepdims=True)
-        return np.asarray(scores - top - np.log(np.sum(np.exp(scores - top), axis=1, keepdims=True)))
+        return log_probabilities(scores, each=scores.ndim == 2 and self._learner.loss.kind == "binary")
 
     def _coef(self, weights: Array) -> Array:
         return np.ascontiguousarray(weights.T) if weights.ndim == 2 else weights[np.newaxis]

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
-from typing import Any
+from typing import Any, Self
+
+from sklearn.base import BaseEstimator
 
 
 def parameters(part: Any) -> Iterator[tuple[str, Any]]:
@@ -61,3 +63,47 @@ def split(params: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, dict[str
         else:
             whole[name] = value
     return whole, dict(within)
+
+
+class Composed(BaseEstimator):  # type: ignore[misc]
+    """An estimator whose parameters may be parts with parameters of their own."""
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters; deep, also those of the parts, as `algorithm__alpha` or `penalty__lam`.
+
+        Parameters
+        ----------
+        deep : bool
+
+        Returns
+        -------
+        dict of name and value
+        """
+        params: dict[str, Any] = super().get_params(deep=False)
+        if deep:
+            for name, part in list(params.items()):
+                params |= {f"{name}__{inner}": value for inner, value in parameters(part)}
+        return params
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, those of parts as `algorithm__alpha=0.5`: a changed copy takes the part's place.
+
+        Parameters
+        ----------
+        **params : names and values
+
+        Returns
+        -------
+        self
+        """
+        whole, within = split(params)
+        known = self.get_params(deep=False)
+        for name in (*whole, *within):
+            if name not in known:
+                raise ValueError(
+                    f"Invalid parameter {name!r} for estimator {self}. Valid parameters are: {[*known]!r}."
+                )
+        parts = {name: changed(whole.get(name, known[name]), inner, name) for name, inner in within.items()}
+        for name, value in (whole | parts).items():
+            setattr(self, name, value)
+        return self
