@@ -21,7 +21,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import algorithms, batch, estimators, geometries, losses, online, penalties
+    from . import algorithms, batch, estimators, geometries, losses, online, penalties, streams
     from .algorithms import (
         AROW,
         FTRL,
@@ -73,6 +73,7 @@ if TYPE_CHECKING:
         NoPenalty,
         Simplex,
     )
+    from .streams import open_stream
 
 _ROOMS = {
     "algorithms": (
@@ -126,6 +127,7 @@ _ROOMS = {
         "NonNegative",
         "Simplex",
     ),
+    "streams": ("open_stream",),
 }
 _HOME = {name: room for room, names in _ROOMS.items() for name in names}
 

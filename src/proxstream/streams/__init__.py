@@ -1,5 +1,6 @@
 """From sources to row blocks: files of many formats, tables and matrices, read ahead of whoever learns from them."""
 
-from .base import Chunk, Position
+from .base import Chunk, DataError, Position
+from .core import Stream, open_stream
 
-__all__ = ["Chunk", "Position"]
+__all__ = ["Chunk", "DataError", "Position", "Stream", "open_stream"]

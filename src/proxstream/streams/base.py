@@ -2,29 +2,58 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from .._checks import Array
 from ..blocks import RowBlock
+
+
+class DataError(ValueError):
+    """Data that cannot be read as what it should be; the message begins with the place, `file:line:column`."""
 
 
 class Position(NamedTuple):
     """A place between two rows of a stream: what a checkpoint keeps, and where reading can begin again.
 
     `file` counts the files of the stream; `row` and `offset` are the rows and the (uncompressed) bytes of that file
-    that have been read, `check` a checksum of those bytes, by which a changed file is found out.
+    that have been read, `check` a checksum of all bytes up to here, those of earlier files too, by which a changed file
+    is found out. `skipped` counts the bad rows left out since the stream began, `quarantined` the bytes that they take
+    in the quarantine file.
     """
 
     file: int = 0
     row: int = 0
     offset: int = 0
     check: int = 0
+    skipped: int = 0
+    quarantined: int = 0
 
 
 class Chunk(NamedTuple):
-    """Some rows of a stream, in order; a label that is not told is NaN."""
+    """Some rows of a stream, in order; a label that is not told is NaN.
+
+    `n_bytes` are bytes of the source as it is stored, so that those of all chunks add up to its size.
+    """
 
     rows: RowBlock
     qid: Array | None
     end: Position
     n_bytes: int
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a source is read: what `open_stream` was told."""
+
+    features: Any = None
+    dtype: Any = np.float32
+    zero_based: bool = True
+    qid: Any = None
+    chunk_bytes: int = 1 << 22
+    max_line_bytes: int = 1 << 25
+    options: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))

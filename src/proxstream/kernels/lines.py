@@ -1,0 +1,149 @@
+"""What the parsers of text lines share: where rows go, how a parser tells how far it came, rows brought in order.
+
+A parser is given whole lines, the last byte being a newline: no loop in it can run past the end, since each one stops
+at a newline. It fills `Sheet`'s arrays row by row until the lines or the arrays end or a line is wrong, and leaves in
+`state` how far it came; a line that is wrong, or does not fit any more, leaves no trace.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .jit import compiled
+from .pointers import pointer
+
+TAB, NEWLINE, RETURN, SPACE, HASH, COLON = 9, 10, 13, 32, 35, 58
+
+# Places in the state of a parser.
+AT, ROWS, ENTRIES, LINES, LATES, UNTIDY, ERROR, WHERE, MODE = range(9)
+STATE = 9
+
+# What can be wrong with a line; FULL is the sheet's fault.
+FINE, FULL, LABEL, FEATURE, VALUE, LARGE, INDEX, ZERO, QID, NO_QID, EXTRA_QID, UTF8, WEIGHT, NAMESPACE, TAG = range(15)
+
+
+class Sheet(NamedTuple):
+    """Arrays for the rows of some lines, as large as they may come; `late` are tokens that the caller converts."""
+
+    indptr: Any
+    indices: Any
+    data: Any
+    y: Any
+    c: Any
+    qid: Any
+    late: Any  # one line each: which array (0 data, 1 y, 2 c), place in it, where the token starts and stops
+
+
+class Pointers(NamedTuple):
+    """A sheet as the loops see it: pointers, and how much there is room for."""
+
+    indptr: Any
+    indices: Any
+    data: Any
+    y: Any
+    c: Any
+    qid: Any
+    late: Any
+    n_rows: int
+    n_entries: int
+    n_qid: int
+    n_late: int
+
+
+@compiled
+def pointers(sheet):
+    """Return a sheet's pointers, which live no longer than it does."""
+    return Pointers(
+        pointer(sheet.indptr),
+        pointer(sheet.indices),
+        pointer(sheet.data),
+        pointer(sheet.y),
+        pointer(sheet.c),
+        pointer(sheet.qid),
+        pointer(sheet.late),
+        len(sheet.y),
+        len(sheet.data),
+        len(sheet.qid),
+        len(sheet.late) // 4,
+    )
+
+
+@compiled
+def blank(c):
+    """Tell whether a byte is a blank."""
+    return (c == SPACE) | (c == TAB) | (c == RETURN)
+
+
+@compiled
+def ends(c):
+    """Tell whether a byte ends a token."""
+    return blank(c) | (c == NEWLINE) | (c == HASH)
+
+
+@compiled
+def invalid_utf8(buf, at, stop):
+    """Return where buf[at:stop] stops being UTF-8, or -1."""
+    while at < stop:
+        c = np.int64(buf[at])
+        if c < 0x80:
+            at += 1
+            continue
+        if 0xC2 <= c <= 0xDF:
+            more, low, high = 1, 0x80, 0xBF
+        elif 0xE0 <= c <= 0xEF:
+            more, low, high = 2, 0xA0 if c == 0xE0 else 0x80, 0x9F if c == 0xED else 0xBF
+        elif 0xF0 <= c <= 0xF4:
+            more, low, high = 3, 0x90 if c == 0xF0 else 0x80, 0x8F if c == 0xF4 else 0xBF
+        else:
+            return at
+        if at + more >= stop:
+            return at
+        for k in range(1, more + 1):
+            c = np.int64(buf[at + k])
+            if c < low or c > high:
+                return at
+            low, high = 0x80, 0xBF
+        at += more + 1
+    return -1
+
+
+@compiled
+def note(late, n, array, place, start, stop):
+    """Enter a token that the caller is to convert."""
+    late[4 * n], late[4 * n + 1], late[4 * n + 2], late[4 * n + 3] = array, place, start, stop
+
+
+@compiled
+def in_order(indices, data, first, last):
+    """Tell whether a row's indices rise and none of its values is 0."""
+    previous = -1
+    for q in range(first, last):
+        if indices[q] <= previous or data[q] == 0.0:
+            return False
+        previous = indices[q]
+    return True
+
+
+@compiled
+def sort_rows(sheet, n_rows):
+    """Sort each row by index, add up what shares one, drop zeros; return the number of entries left."""
+    indptr, indices, data = sheet.indptr, sheet.indices, sheet.data
+    k, first = 0, indptr[0]
+    for row in range(n_rows):
+        last = indptr[row + 1]
+        keys, values = indices[first:last].copy(), data[first:last].copy()
+        if not in_order(indices, data, first, last):
+            order = np.argsort(keys, kind="mergesort")  # stable: equal ones are added in their order
+            keys, values = keys[order], values[order]
+        q = 0
+        while q < len(keys):
+            total, j = 0.0, keys[q]
+            while q < len(keys) and keys[q] == j:
+                total += values[q]
+                q += 1
+            indices[k], data[k] = j, total
+            k += data[k] != 0.0
+        first, indptr[row + 1] = last, k
+    return k

@@ -1,0 +1,53 @@
+"""svmlight text, also known as libsvm's: label [qid:q] index:value ... [# comment], a line a row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from .._checks import Array
+from .base import Chunk, Settings
+from .formats import Job
+from .sheets import Sheets
+from .text import Parsed, read_lines
+
+
+def read(job: Job) -> Iterator[Chunk]:
+    """Read svmlight text."""
+    return read_lines(job, SvmlightParser(job.settings))
+
+
+class SvmlightParser:
+    """Rows of svmlight lines.
+
+    `settings.qid` True: every row must have a qid; False: a qid is not looked at; None: as the first row has it.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        from ..kernels import svmlight
+
+        if settings.qid not in (None, True, False):
+            raise ValueError(f"qid of svmlight text must be None, True or False, got {settings.qid!r}")
+        self._kernel: Any = svmlight
+        self._base = 0 if settings.zero_based else 1
+        mode = {None: svmlight.UNKNOWN, True: svmlight.WITH, False: svmlight.IGNORED}[settings.qid]
+        self._sheets = Sheets(settings, mode, has_qid=settings.qid is not False)
+
+    def parse(self, buffer: Array, at: int, stop: int) -> Parsed:
+        """Parse whole lines."""
+        sheets = self._sheets
+        sheets.run(lambda sheet, state: self._kernel.parse(buffer, stop, self._base, sheet, state), at)
+        parsed = sheets.parsed(buffer)
+        return parsed._replace(qid=sheets.qid()) if sheets.mode == self._kernel.WITH else parsed
+
+
+def parse_bytes(text: bytes, dtype: Any = np.float32) -> Parsed:
+    """Parse one text of whole lines in memory, with nothing around the parser: what a benchmark of it calls.
+
+    >>> parse_bytes(b"1 3:0.5\\n-1 1:2\\n").rows.indices
+    array([3, 1], dtype=int32)
+    """
+    parser = SvmlightParser(Settings(dtype=dtype, chunk_bytes=len(text)))
+    return parser.parse(np.frombuffer(text, np.uint8), 0, len(text))

@@ -1,0 +1,174 @@
+"""Text streams: compiled parsers read what naive ones read, wherever the text is cut; bad input is named."""
+
+from __future__ import annotations
+
+import io
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from sklearn.datasets import dump_svmlight_file, load_svmlight_file
+
+import proxstream as ps
+from proxstream.blocks import RowBlock
+from proxstream.streams import Chunk, DataError, Position
+
+CODECS = {"": None, ".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}
+
+
+def joined(chunks: Any) -> RowBlock:
+    """Return all rows as one block."""
+    blocks = [chunk.rows if isinstance(chunk, Chunk) else chunk for chunk in chunks]
+    starts = np.cumsum([0, *(block.indptr[-1] for block in blocks)])
+    return RowBlock(
+        np.concatenate([[0], *(block.indptr[1:] + start for block, start in zip(blocks, starts, strict=False))]),
+        np.concatenate([block.indices for block in blocks]),
+        np.concatenate([block.data for block in blocks]),
+        np.concatenate([block.y for block in blocks]),
+        np.concatenate([block.c for block in blocks]),
+    )
+
+
+def same(one: RowBlock, other: RowBlock) -> None:
+    for name in RowBlock._fields:
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
+
+
+def read(text: bytes, format: str = "svmlight", **settings: Any) -> RowBlock:
+    return joined(ps.open_stream(io.BytesIO(text), format, **settings))
+
+
+@pytest.fixture(scope="module")
+def example() -> tuple[bytes, Any, Any]:
+    rng = np.random.default_rng(0)
+    X = np.where(rng.random((300, 40)) < 0.3, rng.normal(size=(300, 40)).round(4), 0.0)
+    y = rng.integers(0, 2, 300) * 2.0 - 1.0
+    file = io.BytesIO()
+    dump_svmlight_file(X, y, file, zero_based=True)
+    return file.getvalue(), X, y
+
+
+@pytest.fixture(autouse=True)
+def _no_thread_is_left() -> Iterator[None]:
+    yield
+    assert [thread.name for thread in threading.enumerate() if "proxstream" in thread.name] == []
+
+
+def test_rows_are_those_of_scikit_learn(example: tuple[bytes, Any, Any]) -> None:
+    text, X, _ = example
+    rows = read(text, dtype=np.float64)
+    expected, labels = load_svmlight_file(io.BytesIO(text), zero_based=True, n_features=40)
+    same(rows, RowBlock(expected.indptr, expected.indices, expected.data, labels))
+    np.testing.assert_array_equal(expected.toarray(), X)
+
+
+@pytest.mark.parametrize("chunk_bytes", [1, 2, 7, 100, 1000])
+def test_the_cut_into_chunks_means_nothing(example: tuple[bytes, Any, Any], chunk_bytes: int) -> None:
+    text = example[0]
+    same(read(text, chunk_bytes=chunk_bytes), read(text))
+
+
+@pytest.mark.parametrize("extension", CODECS)
+def test_compressed_files(example: tuple[bytes, Any, Any], extension: str, tmp_path: Path) -> None:
+    text = example[0]
+    path = tmp_path / f"rows.svm{extension}"
+    codec = CODECS[extension]
+    with pa.CompressedOutputStream(str(path), codec) if codec else path.open("wb") as file:
+        file.write(text)
+    stream = ps.open_stream(path)
+    chunks = list(stream.chunks())
+    same(joined(chunks), read(text))
+    assert stream.n_bytes == path.stat().st_size == sum(chunk.n_bytes for chunk in chunks)
+
+
+def test_reading_begins_at_any_place(example: tuple[bytes, Any, Any], tmp_path: Path) -> None:
+    paths = [tmp_path / "a.svm", tmp_path / "b.svm"]
+    lines = example[0].splitlines(keepends=True)[:60]
+    paths[0].write_bytes(b"".join(lines[:20]))
+    paths[1].write_bytes(b"".join(lines[20:]))
+    stream = ps.open_stream([str(path) for path in paths], chunk_bytes=200)
+    chunks = list(stream.chunks())
+    assert chunks[-1].end[:2] == (1, 40)
+    for i, chunk in enumerate(chunks[:-1]):
+        rest = list(ps.open_stream([str(path) for path in paths]).chunks(chunk.end))
+        same(joined(rest), joined(chunks[i + 1 :]))
+        assert rest[-1].end == chunks[-1].end
+    for path in paths:
+        before = path.read_bytes()
+        path.write_bytes(before.replace(b"-1 ", b"+1 ", 1))
+        with pytest.raises(DataError, match=f"{paths[1]}: the file has changed"):
+            list(stream.chunks(chunks[-1].end))
+        path.write_bytes(before)
+    paths[1].write_bytes(b"".join(lines[20:30]))
+    with pytest.raises(DataError, match=r"the file has changed, it has .* bytes where"):
+        list(stream.chunks(chunks[-1].end))
+    with pytest.raises(DataError, match="has no file 2"):
+        list(stream.chunks(Position(file=2)))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"1 1:1\n1 2:3 x:1\n", ":2:7: found 'x:1', expected index:value"),
+        (b"1 2:nan\n", ":1:5: found 'nan', expected a finite number"),
+        (b"1 2:inf\n", ":1:5: found 'inf', expected a finite number"),
+        (b"nan 2:1\n", ":1:1: found 'nan', expected a label, a finite number"),
+        (b"3:1\n", ":1:1: found '3:1', expected a label, a finite number"),
+        (b"1 2:\n", ":1:5: found the end of the line, expected a finite number"),
+        (b"1 2: 3\n", ":1:5: found a blank, expected a finite number"),
+        (b"1 2147483648:1\n", ":1:3: found '2147483648:1', expected an index of at most 2147483647"),
+        (b"1 " + b"9" * 50 + b":1\n", f":1:3: found '{'9' * 40}'..., expected an index of at most 2147483647"),
+        (b"1 -2:1\n", ":1:3: found '-2:1', expected index:value"),
+        (b"1 1:1e39\n", ":1:5: found '1e39', expected a number that fits float32"),
+        (b"1e999 1:1\n", ":1:1: found '1e999', expected a number that fits float32"),
+        (b"1 1:1 # \xff\n", ":1:9: found '\\\\xff', expected UTF-8"),
+        (b"1 qid:x 1:1\n", ":1:3: found 'qid:x', expected qid:number, a whole number of up to 18 digits"),
+        (b"1 qid:1 1:1\n1 1:1\n", ":2:3: found '1:1', expected a qid, as the rows before have one"),
+        (b"1 1:1\n1 qid:1 1:1\n", ":2:3: found 'qid:1', expected no qid, as the rows before have none"),
+        (b"\0\1\2\3", ":1:1: found '\\x00\\x01\\x02\\x03', expected a label, a finite number"),
+    ],
+)
+def test_bad_svmlight_is_named(text: bytes, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "rows.svm"
+    path.write_bytes(text)
+    with pytest.raises(DataError) as raised:
+        list(ps.open_stream(path))
+    assert str(raised.value) == f"{path}{message}"
+
+
+def test_bad_rows_are_left_out_and_kept(tmp_path: Path) -> None:
+    text = b"1 1:1\n1 x\n# note\n\n1 2:1\n1 3:y\r\n1 4:1"
+    path, bad = tmp_path / "rows.svm", tmp_path / "bad"
+    path.write_bytes(text)
+    stream = ps.open_stream(path, on_error="skip")
+    assert joined(stream).indices.tolist() == [1, 2, 4]
+    assert stream.skipped == 2
+    stream = ps.open_stream(path, on_error="quarantine", quarantine=bad)
+    entries = [
+        f"# {path}:2:3: found 'x', expected index:value\n1 x\n",
+        f"# {path}:6:5: found 'y', expected a finite number\n1 3:y\n",
+    ]
+    for _ in range(2):  # a second pass finds them again, and the file is the same
+        chunks = list(stream.chunks())
+        assert stream.skipped == 2
+        assert bad.read_text() == "".join(entries)
+    for chunk in chunks:  # and so it is after going on from any place
+        list(stream.chunks(chunk.end))
+        assert stream.skipped == 2
+        assert bad.read_text() == "".join(entries)
+
+
+def test_a_consumer_that_stops_early_ends_the_thread(example: tuple[bytes, Any, Any]) -> None:
+    stream = ps.open_stream(io.BytesIO(example[0]), "svmlight", chunk_bytes=100)
+    for _ in stream:
+        break
+    assert threading.active_count() == 1
+    blocks = iter(stream)
+    next(blocks)
+    assert threading.active_count() == 2
+    stream.close()
+    assert threading.active_count() == 1
