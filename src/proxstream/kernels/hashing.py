@@ -83,7 +83,7 @@ def hash_strings(buf, offsets, seed):
     return hashes
 
 
-def hash_name(name, seed=0):
+def hash_name(name: str | bytes, seed: int = 0) -> int:
     """Return the hash of a name as an int: the seed of what belongs to it.
 
     >>> hash_name("hello")

@@ -1,0 +1,329 @@
+"""Columns of Arrow tables as features: buffers are read where they lie, only cells (a hash and a value) are written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._checks import Array
+from .features import FeatureSpec, Grams
+from .featurizer import Featurizer, RawRows
+
+NO_BITS = np.empty(0, np.uint8)
+SHOWN = 40  # characters of a value in an error
+_WORD = re.compile(rb"[0-9A-Za-z_\x80-\xff]+")
+
+
+class Bad(NamedTuple):
+    """A value that cannot be used: its row, its column, and `found ..., expected ...`."""
+
+    row: int
+    column: str
+    words: str
+
+
+def kinds(schema: Any) -> dict[str, str]:
+    """Return what the type of each column tells of it: numeric, categorical, or the type itself."""
+    return {field.name: _kind(field.type) for field in schema}
+
+
+def _kind(kind: Any) -> str:
+    import pyarrow.types as t
+
+    if t.is_integer(kind) or t.is_floating(kind) or t.is_decimal(kind):
+        return "numeric"
+    if t.is_boolean(kind) or t.is_null(kind) or _is_string(kind):
+        return "categorical"
+    if t.is_dictionary(kind) and _kind(kind.value_type) in ("numeric", "categorical"):
+        return "categorical"
+    return str(kind)
+
+
+def _is_string(kind: Any) -> bool:
+    import pyarrow.types as t
+
+    told = (t.is_string, t.is_large_string, t.is_string_view, t.is_binary, t.is_large_binary, t.is_binary_view)
+    return any(is_kind(kind) for is_kind in told) or bool(t.is_fixed_size_binary(kind))
+
+
+class ColumnFiller:
+    """Writes cells of one column, with its hashes of one salt; dictionaries are hashed once."""
+
+    def __init__(self, name: str, kind: str, spec: FeatureSpec, salt: int) -> None:
+        from ..kernels.hashing import hash_name
+
+        self.name, self.kind = name, kind
+        own = hash_name(name, salt)
+        self.own = np.uint32(own)
+        self.absent = np.uint32(hash_name("", own)), float(spec.missing == "value")
+        self.nulls = np.array([hash_name(word, own) for word in spec.nulls], np.uint32)
+        self._null_words = set(spec.nulls)
+        self._dictionary: Any = None
+        self._entries: tuple[Array, Array] = (np.empty(0, np.uint32), np.empty(0))
+
+    def fill(self, column: Any, hashes: Array, values: Array) -> Iterator[Bad]:
+        """Write the cells of a column; yield the rows whose value cannot be used, whose cells are left absent."""
+        if self.kind == "numeric":
+            yield from self._fill_numbers(column, hashes, values)
+        else:
+            yield from self._fill_categories(column, hashes, values)
+
+    def _fill_numbers(self, column: Any, hashes: Array, values: Array) -> Iterator[Bad]:
+        from ..kernels.cells import put_numbers
+
+        numbers, valid, shift = as_numbers(column, self._null_words)
+        at = 0
+        while at < len(column):
+            wrong = put_numbers(numbers[at:], valid, shift + at, self.own, self.absent, hashes[at:], values[at:])
+            if wrong < 0:
+                break
+            at += wrong
+            hashes[at], values[at] = self.absent
+            yield Bad(at, self.name, f"found {shown(column[at])}, expected a finite number of {values.dtype}")
+            at += 1
+
+    def _fill_categories(self, column: Any, hashes: Array, values: Array) -> Iterator[Bad]:
+        import pyarrow.types as t
+
+        if t.is_null(column.type):
+            hashes[:], values[:] = self.absent
+        elif t.is_dictionary(column.type):
+            yield from self._fill_codes(column.indices, column.dictionary, hashes, values)
+        elif t.is_boolean(column.type):
+            import pyarrow as pa
+
+            yield from self._fill_codes(column.cast(pa.uint8()), pa.array(["false", "true"]), hashes, values)
+        else:
+            self._fill_strings(as_strings(column), hashes, values)
+
+    def _fill_strings(self, column: Any, hashes: Array, values: Array) -> None:
+        from ..kernels.cells import put_strings
+
+        data, offsets = string_buffers(column)
+        put_strings(data, offsets, *validity(column), self.own, self.nulls, self.absent, hashes, values)
+
+    def _fill_codes(self, codes: Any, dictionary: Any, hashes: Array, values: Array) -> Iterator[Bad]:
+        import pyarrow as pa
+
+        from ..kernels.cells import put_codes
+
+        if not _same(dictionary, self._dictionary):
+            self._dictionary = dictionary
+            self._entries = np.empty(len(dictionary), np.uint32), np.empty(len(dictionary), values.dtype)
+            yield from self._fill_categories(dictionary, *self._entries)
+        numbers = as_array(codes.cast(pa.int32()), np.int32)
+        wrong = put_codes(numbers, *validity(codes), *self._entries, self.absent, hashes, values)
+        if wrong >= 0:
+            yield Bad(wrong, self.name, f"found code {numbers[wrong]} of a dictionary of {len(dictionary)} entries")
+            hashes[:], values[:] = self.absent
+
+
+class TableRows:
+    """The rows of one record batch as a featurizer wants them."""
+
+    def __init__(self, batch: Any, featurizer: Featurizer, fillers: Callable[[int], list[ColumnFiller]]) -> None:
+        self._batch, self._spec, self._fillers = batch, featurizer.spec, fillers
+        self._dtype = featurizer.dtype
+        self.columns = [column.name for column in featurizer.columns]
+        self._kinds = [column.kind for column in featurizer.columns]
+        self.bad: list[Bad] = []
+        self._grams: tuple[int, list[str]] = (-1, [])
+        self._raw: RawRows | None = None
+
+    def raw(self, salt: int) -> RawRows:
+        """Return the rows hashed with this salt; what cannot be used is entered in `bad` and is absent."""
+        n_rows, n_cells = self._batch.num_rows, self._kinds.count("numeric") + self._kinds.count("categorical")
+        hashes = np.empty((n_rows, n_cells), np.uint32)
+        values = np.empty((n_rows, n_cells), self._dtype)
+        fillers = self._fillers(salt)
+        self.bad = []
+        for k in range(n_cells):
+            self.bad += fillers[k].fill(self._batch.column(self.columns[k]), hashes[:, k], values[:, k])
+        indptr = np.arange(0, n_rows * n_cells + 1, max(n_cells, 1)) if n_cells else np.zeros(n_rows + 1, np.int64)
+        terms = np.tile(np.arange(n_cells, dtype=np.int32), n_rows)
+        rows = RawRows(indptr, hashes.ravel(), values.ravel(), terms)
+        for k in range(n_cells, len(self.columns)):
+            data, starts, stops = text_buffers(self._batch.column(self.columns[k]))
+            rows = with_grams(rows, data, starts, stops, self._spec.grams[self.columns[k]], fillers[k].own, k)
+        return rows
+
+    def name(self, row: int, k: int) -> str:
+        """Return the name of a feature."""
+        n_cells = self._kinds.count("numeric") + self._kinds.count("categorical")
+        if k < n_cells:
+            return cell_name(self.columns[k], self._kinds[k], self._value(self.columns[k], row), self._spec)
+        if self._grams[0] != row:
+            texts = self.columns[n_cells:]
+            values = [(name, self._value(name, row)) for name in texts]
+            self._grams = (
+                row,
+                [
+                    f"{name}={gram}"
+                    for name, value in values
+                    for gram in gram_names(_encoded(value), self._spec.grams[name])
+                ],
+            )
+        return self._grams[1][k - n_cells]
+
+    def _value(self, column: str, row: int) -> Any:
+        one = self._batch.column(column).slice(row, 1)
+        return (one if str(one.type) == "bool" else as_strings(one))[0].as_py()
+
+
+def fillers_of(featurizer: Featurizer) -> Callable[[int], list[ColumnFiller]]:
+    """Return what fills the columns of a featurizer's tables, with each salt, remembering dictionaries."""
+    made: dict[int, list[ColumnFiller]] = {}
+
+    def fillers(salt: int) -> list[ColumnFiller]:
+        if salt not in made:
+            made[salt] = [ColumnFiller(*column, featurizer.spec, salt) for column in featurizer.columns]
+        return made[salt]
+
+    return fillers
+
+
+def with_grams(rows: RawRows, data: Array, starts: Array, stops: Array, told: Grams, seed: Any, term: int) -> RawRows:
+    """Return the rows with the n-grams of a text column behind them."""
+    from ..kernels.features import joined_rows
+    from ..kernels.ngrams import CHARS, WORDS, grams
+
+    unit = WORDS if told.unit == "words" else CHARS
+    indptr, hashes = grams(data, starts, stops, unit, told.low, told.high, seed)
+    return RawRows(*joined_rows(tuple(rows), indptr, hashes, term))
+
+
+def cell_name(column: str, kind: str, value: Any, spec: FeatureSpec) -> str:
+    """Return the name of the one feature that a value is."""
+    missing = value is None or value in ("", b"") or value in spec.nulls
+    if kind == "numeric":
+        return f"{column}=" if missing else column
+    if isinstance(value, bool):
+        return f"{column}={str(value).lower()}"
+    return f"{column}=" if missing else f"{column}={_decoded(value)}"
+
+
+def gram_names(text: bytes, told: Grams) -> list[str]:
+    """Return the n-grams of a text, in the order of `kernels.ngrams`.
+
+    >>> gram_names(b"To be, or", Grams("words", 1, 2))
+    ['to', 'be', 'or', 'to be', 'be or']
+    """
+    text = text.lower()
+    units = _WORD.findall(text) if told.unit == "words" else [c.encode() for c in b" ".join(text.split()).decode()]
+    between = b" " if told.unit == "words" else b""
+    sizes = range(told.low, told.high + 1)
+    return [between.join(units[k : k + n]).decode() for n in sizes for k in range(len(units) - n + 1)]
+
+
+def as_numbers(column: Any, null_words: set[str]) -> tuple[Array, Array, int]:
+    """Return the numbers of a column, of 32 or 64 bits, with their validity; a float column is not copied.
+
+    A string that is no number becomes NaN.
+    """
+    import pyarrow as pa
+    import pyarrow.types as t
+
+    if t.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if _is_string(column.type):
+        words = [None if not (word := _decoded(x)) or word in null_words else word for x in column.to_pylist()]
+        column = pa.array([None if word is None else _number(word) for word in words], pa.float64())
+    elif t.is_float16(column.type):
+        column = column.cast(pa.float32())
+    elif not t.is_floating(column.type):
+        column = column.cast(pa.float64(), safe=False)
+    dtype = np.float32 if t.is_float32(column.type) else np.float64
+    return as_array(column, dtype), *validity(column)
+
+
+def _number(word: str) -> float:
+    try:
+        return float(word)
+    except ValueError:
+        return float("nan")
+
+
+def as_strings(column: Any) -> Any:
+    """Return a column as strings: those of numbers are their shortest decimal form."""
+    import pyarrow as pa
+    import pyarrow.types as t
+
+    plain = (t.is_string, t.is_large_string, t.is_binary, t.is_large_binary)
+    if any(is_plain(column.type) for is_plain in plain):
+        return column
+    if t.is_dictionary(column.type):
+        return as_strings(column.dictionary_decode())
+    as_bytes = t.is_binary_view(column.type) or t.is_fixed_size_binary(column.type)
+    return column.cast(pa.large_binary() if as_bytes else pa.large_string())
+
+
+def text_buffers(column: Any) -> tuple[Array, Array, Array]:
+    """Return the bytes of a column of texts, and where each begins and ends; a null is an empty text."""
+    column = as_strings(column)
+    data, offsets = string_buffers(column)
+    starts, stops = offsets[:-1], offsets[1:]
+    if column.null_count:
+        stops = np.where(column.is_null().to_numpy(zero_copy_only=False), starts, stops)
+    return data, starts, stops
+
+
+def string_buffers(column: Any) -> tuple[Array, Array]:
+    """Return the bytes and the offsets of a column of strings."""
+    import pyarrow.types as t
+
+    large = t.is_large_string(column.type) or t.is_large_binary(column.type)
+    _, offsets, data = column.buffers()
+    first = column.offset
+    if offsets is None or offsets.size == 0:
+        return NO_BITS, np.zeros(len(column) + 1, np.int32)
+    where = np.frombuffer(offsets, np.int64 if large else np.int32)[first : first + len(column) + 1]
+    return NO_BITS if data is None or data.size == 0 else np.frombuffer(data, np.uint8), where
+
+
+def as_array(column: Any, dtype: Any) -> Array:
+    """Return the values of a column of this primitive type without copying them."""
+    data = column.buffers()[1]
+    if data is None or len(column) == 0:
+        return np.zeros(len(column), dtype)
+    return np.frombuffer(data, dtype)[column.offset : column.offset + len(column)]
+
+
+def validity(column: Any) -> tuple[Array, int]:
+    """Return a column's validity bits, and where they begin."""
+    bits = column.buffers()[0] if column.null_count else None
+    return (NO_BITS if bits is None else np.frombuffer(bits, np.uint8)), column.offset
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Tell whether two dictionaries share their memory."""
+    if other is None or len(one) != len(other) or one.offset != other.offset or one.type != other.type:
+        return False
+    places = [[None if b is None else b.address for b in array.buffers()] for array in (one, other)]
+    return bool(places[0] == places[1])
+
+
+def shown(value: Any) -> str:
+    """Return a value as errors show it.
+
+    >>> shown("x" * 50)
+    "'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx'..."
+    """
+    value = value.as_py() if hasattr(value, "as_py") else value
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "replace")
+    if isinstance(value, str):
+        return repr(value[:SHOWN]) + ("..." if len(value) > SHOWN else "")
+    return str(value)
+
+
+def _decoded(value: Any) -> str:
+    if value is None:
+        return ""
+    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else str(value)
+
+
+def _encoded(value: Any) -> bytes:
+    return value if isinstance(value, bytes) else _decoded(value).encode()
