@@ -125,6 +125,7 @@ def test_the_dual_never_falls(name: str, penalty: Penalty) -> None:
         ascent.sweep(point.v, rng.permutation(60))
         before, point = point, multiclass.certify(stated, ascent.beta, ascent.held)
         assert point.dual >= before.dual - 1e-14
+    assert point.dual > 0.0
 
 
 # ---- the optimum ---------------------------------------------------------------------------------

@@ -8,8 +8,8 @@ classes' shares. Two things see to it:
 
 - On the way, the method of multipliers: with the intercepts b held, a pass ascends on
   D(alpha) - <b, s> - ||s||^2 / (2 rho), s = sum_i p_i alpha_i. That is Prox-SDCA with one feature more, whose weights
-  b + s / rho are held in the next pass. In the primal it adds (rho/2) ||b - b_held||^2, which vanishes as b settles: the
-  problem that is solved is the one stated.
+  b + s / rho are held in the next pass. In the primal it adds (rho/2) ||b - b_held||^2, which vanishes as b settles:
+  the problem that is solved is the one stated.
 - For the certificate, `balance` moves beta to where its mean is right, to the last digit, within the simplex.
 """
 
@@ -67,7 +67,7 @@ def solve(
     rng = np.random.default_rng(seed)
     trace = Trace(tol)
     best = point = certify(problem, ascent.beta, ascent.held)
-    done = trace.certify(0, point.primal, point.dual, np.count_nonzero(point.w))
+    done = trace.certify(0, point.primal, point.dual, int(np.count_nonzero(point.w)))
     look = 1
     for epoch in range(1, max_epochs + 1):
         if done:
@@ -77,7 +77,7 @@ def solve(
             look = int(np.ceil(GROWTH * epoch))
             point = certify(problem, ascent.beta, ascent.held)
             best = min(best, point, key=lambda seen: seen.primal)
-            done = trace.certify(epoch, best.primal, point.dual, np.count_nonzero(best.w))
+            done = trace.certify(epoch, best.primal, point.dual, int(np.count_nonzero(best.w)))
     return Solution(best.w, best.b, _alpha(problem, ascent.beta), trace.history, done)
 
 
@@ -116,7 +116,7 @@ class _Ascent:
 
     def _sums(self) -> Array:
         """The weighted sum of all alphas, one a class."""
-        return _class_shares(self.problem) - self.problem.shares @ self.beta
+        return np.asarray(_class_shares(self.problem) - self.problem.shares @ self.beta)
 
 
 def _component(problem: Problem) -> tuple[Any, Array]:
@@ -163,10 +163,10 @@ def _begin(problem: Problem, start: Solution | None) -> tuple[Array, Array]:
 
 
 def _alpha(problem: Problem, beta: Array) -> Array:
-    """Return e_y - beta, y's entry as the sum of the others."""
+    """Return e_y - beta, y's entry as the sum of the others, which no rounding may bring above 1."""
     alpha, each = -beta, np.arange(len(beta))
     alpha[each, problem.labels] = 0.0
-    alpha[each, problem.labels] = -alpha.sum(axis=1)
+    alpha[each, problem.labels] = np.minimum(-alpha.sum(axis=1), 1.0)
     return alpha
 
 
@@ -218,8 +218,8 @@ def balance(beta: Array, shares: Array, target: Array) -> None:
     """Move rows of the simplex, in place, to where their weighted mean is `target`.
 
     First by the tilt beta_ic e^t_c / sum_c, the nearest such point in relative entropy, which leaves vertices alone:
-    Newton on F(t) = sum_i p_i log sum_c beta_ic e^t_c - <target, t>. What is left of it (roundings, or all if every row is
-    a vertex) by taking from each class that has too much, in proportion, and giving to those that have too little.
+    Newton on F(t) = sum_i p_i log sum_c beta_ic e^t_c - <target, t>. What is left of it (roundings, or all if every row
+    is a vertex) by taking from each class that has too much, in proportion, and giving to those that have too little.
     """
     t = np.zeros(len(target))
     tilted = beta
@@ -241,7 +241,7 @@ def balance(beta: Array, shares: Array, target: Array) -> None:
 
 
 def _newton(prob: Array, shares: Array, gradient: Array) -> Array:
-    """Return the Newton step for sum_i p_i log sum_c e^(.. + t_c), which does not feel a shift of t; entries at most 1."""
+    """Return Newton's step for sum_i p_i log sum_c e^(.. + t_c), which no shift of t changes; entries at most 1."""
     k = len(gradient)
     H = np.diag(shares @ prob) - (shares[:, None] * prob).T @ prob
     H += np.trace(H) / k * (1.0 / k + 1e-13 * np.eye(k)) + np.finfo(np.float64).tiny * np.eye(k)
@@ -265,9 +265,9 @@ def best_intercept(problem: Problem, z: Array, b: Array) -> Array:
 def _hinge_intercept(problem: Problem, z: Array, b: Array) -> Array:
     """Minimize over one class's intercept at a time, once each.
 
-    As a function of b_c a row's loss has one kink, where class c meets the worst of the others: beyond it the slope is 1
-    for rows of other classes, before it -1 for rows of class c. So the minimum is where the kinks passed weigh as much as
-    class c does.
+    As a function of b_c a row's loss has one kink, where class c meets the worst of the others: beyond it the slope is
+    1 for rows of other classes, before it -1 for rows of class c. So the minimum is where the kinks passed weigh as
+    much as class c does.
     """
     labels, shares, b = problem.labels, problem.shares, b.copy()
     m = z + b + 1.0

@@ -6,8 +6,8 @@ I (Shalev-Shwartz and Zhang 2012, Fig. 1) is the same small problem for both,
 
     beta+ = argmin over the simplex of  phi*-part(beta+) - <p or m, beta+> + (c/2) ||beta+ - beta||^2
 
-with negative entropy (softmax) or nothing (hinge) in place of the conjugate's part. What a row lacks to its own optimum,
-phi(p) + phi*(-alpha) + <p, alpha>, falls out on the way; its sum over a pass tells about how large the gap is.
+with negative entropy (softmax) or nothing (hinge) in place of the conjugate's part. What a row lacks to its own
+optimum, phi(p) + phi*(-alpha) + <p, alpha>, falls out on the way; its sum over a pass tells about how large the gap is.
 
 Notation: v = sum of share_i x_i alpha_i' (features x classes), held = intercepts of the last round, loose = 1/rho and
 sums = sum of share_i alpha_i: the intercepts during a pass are held + loose sums (`batch.multiclass` tells why).
