@@ -21,7 +21,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import algorithms, batch, estimators, geometries, losses, online, penalties, streams
+    from . import algorithms, batch, estimators, geometries, losses, modelfile, online, penalties, streams
     from .algorithms import (
         AROW,
         FTRL,
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
         squared,
         squared_hinge,
     )
+    from .modelfile import ModelFileError, load, save
     from .online import Bound, OnlineLearner, Regret
     from .penalties import (
         KL,
@@ -109,6 +110,7 @@ _ROOMS = {
         "squared",
         "squared_hinge",
     ),
+    "modelfile": ("ModelFileError", "load", "save"),
     "online": ("Bound", "OnlineLearner", "Regret"),
     "penalties": (
         "KL",

@@ -12,7 +12,7 @@ With ranking=True rows come with the qid of their query, and what the engine lea
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from . import _checks, losses, penalties
 from ._checks import Array
 from .algorithms import Algorithm
 from .blocks import RowBlock
+from .engines.frozen import FrozenEngine
 from .losses import Loss
 from .penalties import Penalty
 
@@ -113,7 +114,8 @@ class Learner:
             raise ValueError(f"dtype must be float32 or float64, got {self.dtype}")
         self.fit_intercept, self.average, self.growing = fit_intercept and not ranking, average, growing
         self.n_threads = _checks.integer("n_threads", n_threads, low=1)
-        self.engine = _engine(self, n_features)
+        self.pairs = pairs
+        self.engine: Engine = _engine(self, n_features)
         self._queries: RankingEngine | None = None
         if ranking:
             from .engines.ranking import RankingEngine
@@ -218,6 +220,57 @@ class Learner:
         sums = np.array(saved["losses"], dtype=np.float64).reshape(2)
         (self._queries or self.engine).restore({name: saved[name] for name in saved if name != "losses"})
         self._losses = sums
+
+    # ---- model files
+
+    __proxstream_kind__ = "learner"
+
+    def __proxstream_save__(self, weights_only: bool) -> dict[str, Any]:
+        names = ("algorithm", "loss", "penalty", "n_features", "n_outputs", "dtype", "average", "growing", "n_threads")
+        parts = {name: getattr(self, name) for name in (*names, "fit_intercept")}
+        parts |= {"ranking": self.ranking, "pairs": self.pairs}
+        if not weights_only and not isinstance(self.engine, FrozenEngine):
+            return {**parts, "state": self.state_dict(copy=False)}
+        coef, intercept = self.weights()
+        weights = {"coef": coef, "intercept": np.asarray(intercept, np.float64), "t": self.t, "k": self.engine.k}
+        return {**parts, "weights": {**weights, "losses": self._losses}}
+
+    @classmethod
+    def __proxstream_load__(cls, parts: dict[str, Any]) -> Self:
+        state, weights = parts.pop("state", None), parts.pop("weights", None)
+        for name in ("fit_intercept", "average", "growing", "ranking"):
+            if not isinstance(parts[name], bool):
+                raise TypeError(f"{name} must be true or false, got {parts[name]!r}")
+        # A learner takes memory for its features and outputs: no more than the arrays that came with it are worth.
+        arrays = [array for array in (state or weights or {}).values() if isinstance(array, np.ndarray)]
+        room, n_outputs = sum(array.size for array in arrays), _checks.integer("n_outputs", parts["n_outputs"], low=1)
+        if _checks.integer("n_features", parts["n_features"], low=0) > room or n_outputs > max(room, 1 << 16):
+            raise ValueError(f"{parts['n_features']} features and {n_outputs} outputs do not fit the arrays stored")
+        learner = cls(**parts)
+        if state is not None:
+            learner.load_state_dict(state)
+        else:
+            learner._freeze(**weights)
+        if learner.n_features != parts["n_features"]:
+            raise ValueError(f"the state must have {parts['n_features']} features, got {learner.n_features}")
+        return learner
+
+    def _freeze(self, *, coef: Array, intercept: Array, t: int, k: float, losses: Array) -> None:
+        """Put weights alone in the engine's place."""
+        outputs = (self.n_outputs,) if self.n_outputs > 1 else ()
+        if coef.dtype.kind != "f" or coef.shape != (self.n_features, *outputs) or not np.isfinite(coef).all():
+            raise ValueError(f"the weights must be finite numbers of shape {(self.n_features, *outputs)}")
+        if intercept.dtype != np.float64 or intercept.shape != outputs or not np.isfinite(intercept).all():
+            raise ValueError(f"the intercept must be finite float64 of shape {outputs}")
+        self.engine = FrozenEngine(
+            coef,
+            intercept if outputs else float(intercept),
+            _checks.integer("t", t, low=0),
+            _checks.number("k", k, low=0.0),
+        )
+        if self._queries is not None:
+            self._queries = type(self._queries)(self.engine, self.pairs)
+        self._losses = np.array(losses, np.float64).reshape(2)
 
     def _check(self, rows: RowBlock) -> int:
         """Raise before anything is touched; return the number of features that the rows need."""

@@ -17,6 +17,7 @@ from ..kernels.multiclass import OneVsRest
 from ..losses import Loss
 from ..penalties import Penalty
 from . import threads
+from .restoring import check_clock, restored
 
 
 def parts_of(algorithm: AutoFTRL, penalty: Penalty, loss: Loss, n_outputs: int, dtype: Any) -> Parts | str:
@@ -144,9 +145,10 @@ class AutoEngine:
         return {"state": self._state, "bias": self._bias, "clock": self._clock}
 
     def restore(self, arrays: Mapping[str, Array]) -> None:
-        """Go on from what `arrays` returned."""
-        self._state, self._bias = np.array(arrays["state"]), np.array(arrays["bias"])
-        self._clock = np.array(arrays["clock"])
+        """Go on from what `arrays` returned; arrays of an engine with other settings are refused."""
+        new = restored(self.arrays(), arrays, grows=("state",))
+        check_clock(new["clock"], auto.T, auto.K)
+        self._state, self._bias, self._clock = new["state"], new["bias"], new["clock"]
 
     def _check_labels(self, y: Array) -> None:
         """Refuse labels that are no classes: the kernel would write past its cells."""

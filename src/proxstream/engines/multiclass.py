@@ -15,6 +15,7 @@ from ..kernels.groups import unit
 from ..kernels.multiclass_plan import MulticlassPlan
 from ..kernels.rules import DECAYING, EPOCH, NOW, K, T
 from . import threads
+from .restoring import check_clock, check_rounds, restored
 
 
 class MulticlassEngine:
@@ -100,9 +101,17 @@ class MulticlassEngine:
         return {"state": self._state, "bias": self._bias, "clock": self._clock, "table": table}
 
     def restore(self, arrays: Mapping[str, Array]) -> None:
-        """Go on from what `arrays` returned."""
-        self._state, self._bias = np.array(arrays["state"]), np.array(arrays["bias"])
-        self._clock, self._table = np.array(arrays["clock"]), np.array(arrays["table"])
+        """Go on from what `arrays` returned; arrays of an engine with other settings are refused."""
+        new = restored(self.arrays(), arrays, grows=("state", "table"))
+        check_clock(new["clock"], T, K, NOW)
+        if len(new["state"]) % self._classes:
+            raise ValueError(f"the state must have {self._classes} rows a feature, got {len(new['state'])} in all")
+        decaying = isinstance(self._parts.rule, DECAYING)
+        last = new["state"][:, -1 if decaying else self._width :]
+        check_rounds("state", last, new["clock"][NOW], ("table", new["table"]))
+        if decaying:
+            check_rounds("bias", new["bias"][:, -1], 1.0, ("still", self._still))
+        self._state, self._bias, self._clock, self._table = (new[name] for name in ("state", "bias", "clock", "table"))
 
     def _check_labels(self, y: Array) -> None:
         """Refuse labels that are no classes: the kernel would write past its cells."""

@@ -11,8 +11,10 @@ from .. import _checks
 from .._checks import Array
 from ..blocks import NO_WEIGHTS, RowBlock
 from ..kernels import ranking
+from .restoring import restored
 
 Each = Callable[[Array, RowBlock], None]
+_PLACES = ("indptr", "indices")
 
 
 class _Engine(Protocol):
@@ -142,12 +144,23 @@ class RankingEngine:
         return {**self._engine.arrays(), **{f"ranking.{name}": array for name, array in arrays.items()}}
 
     def restore(self, arrays: Mapping[str, Array]) -> None:
-        """Go on from what `arrays` returned."""
+        """Go on from what `arrays` returned; rows that do not fit together are refused."""
         own = {name.removeprefix("ranking."): np.array(a) for name, a in arrays.items() if name.startswith("ranking.")}
+        qid = own.get("qid")
+        if qid is None:
+            new = restored({"seed": self._seed}, own, grows=())
+        else:
+            words = {name: np.empty(0, np.int64 if own[name].dtype == np.int64 else np.int32) for name in _PLACES}
+            values = np.empty(0, np.float64 if own["data"].dtype == np.float64 else np.float32)
+            plain = {"data": values, "y": np.empty(0), "c": np.empty(0)}
+            kept = {"seed": self._seed, "qid": np.zeros(1, np.int64), **words, **plain}
+            new = restored(kept, own, grows=RowBlock._fields)
+            rows = RowBlock(*(new[name] for name in RowBlock._fields))
+            rows.check()
+            if len(rows.y) != rows.n_rows or len(rows.c) not in (0, rows.n_rows):
+                raise ValueError(f"the open query of {rows.n_rows} rows must have as many labels, got {len(rows.y)}")
         self._engine.restore({name: a for name, a in arrays.items() if not name.startswith("ranking.")})
-        self._seed, self._open, self._qid = own["seed"], None, own.get("qid")
-        if self._qid is not None:
-            self._open = RowBlock(*(own[name] for name in RowBlock._fields))
+        self._seed, self._open, self._qid = new["seed"], rows if qid is not None else None, new.get("qid")
 
 
 def _sorted(rows: RowBlock) -> RowBlock:

@@ -10,12 +10,13 @@ import numpy as np
 from .._checks import Array
 from ..blocks import RowBlock
 from ..kernels import averaged, driver
-from ..kernels.averaged import SUM, Means
+from ..kernels.averaged import LAST, SUM, Means
 from ..kernels.driver import Model
 from ..kernels.penalties import Bounded
 from ..kernels.plan import Plan
 from ..kernels.rules import DECAYING, EPOCH, NOW, AdaGradMirror, K, T
 from . import threads
+from .restoring import check_clock, check_rounds, restored
 
 
 class ScalarEngine:
@@ -131,10 +132,19 @@ class ScalarEngine:
 
     def restore(self, arrays: Mapping[str, Array]) -> None:
         """Go on from what `arrays` returned; arrays of an engine with other settings are refused."""
-        new = {name: _like(name, own, arrays) for name, own in self.arrays().items()}
-        for table, clock, place in (("table", "clock", NOW), ("means.rounds", "means.clock", 0)):
-            if table in new and not 0 <= new[clock][place] < len(new[table]):
-                raise ValueError(f"{table} of the state must have {new[clock][place] + 1:g} rows or more")
+        new = restored(self.arrays(), arrays, grows=("state", "table", "means.sums", "means.rounds"))
+        check_clock(new["clock"], T, K, NOW)
+        decaying = isinstance(self._parts.rule, DECAYING)
+        last, now = new["state"][:, -1 if decaying else self._width :], new["clock"][NOW]
+        check_rounds("state", last, now, ("table", new["table"]))
+        if decaying:
+            check_rounds("bias", new["bias"][:, -1], 1.0, ("still", self._still))
+        if self._means is not None:
+            check_clock(new["means.clock"], 0)
+            rounds, last = ("means.rounds", new["means.rounds"]), new["means.sums"][:, LAST]
+            check_rounds("means.sums", last, new["means.clock"][0], rounds)
+            if len(new["means.sums"]) != len(new["state"]):
+                raise ValueError("means.sums of the state must have a row a feature")
         self._state, self._bias, self._clock, self._table = (new[name] for name in ("state", "bias", "clock", "table"))
         if self._means is not None:
             self._means = Means(*(new[f"means.{name}"] for name in Means._fields))
@@ -145,21 +155,6 @@ class ScalarEngine:
             self._table = _roomier(self._table, int(self._clock[NOW]) + rows)
         if self._means is not None:
             self._means = self._means._replace(rounds=_roomier(self._means.rounds, int(self._means.clock[0]) + rows))
-
-
-def _like(name: str, own: Array, arrays: Mapping[str, Array]) -> Array:
-    """Return a copy of a saved array, after checking that it is of the kind that the engine itself keeps."""
-    if name not in arrays:
-        raise ValueError(f"the state must have the entry {name}, got {', '.join(sorted(arrays))}")
-    saved = np.array(arrays[name], order="C")
-    grows = name in ("state", "table", "means.sums", "means.rounds")
-    if saved.dtype != own.dtype or saved.shape[grows:] != own.shape[grows:]:
-        rows = "any number of rows" if grows else f"{len(own)} rows"
-        raise ValueError(
-            f"{name} of the state must have {rows} of {own.dtype} of shape {own.shape[1:]}, "
-            f"got {saved.dtype} of shape {saved.shape}"
-        )
-    return saved
 
 
 def _longer(array: Array, rows: int) -> Array:

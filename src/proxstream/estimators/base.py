@@ -23,6 +23,8 @@ from .components import Composed
 from .progress import progress
 from .rows import Batch, blocks, element_parts
 
+FITTED = ("n_features_in_", "feature_names_in_", "classes_", "_sparse")  # what a fitted model has beside its learner
+
 
 class StreamEstimator(Composed):
     """A linear model that learns from matrices and streams; subclasses tell what labels mean."""
@@ -254,6 +256,29 @@ class StreamEstimator(Composed):
 
     def _forget_names(self) -> None:
         self.__dict__.pop("feature_names_in_", None)
+
+    # ---- model files
+
+    def __proxstream_save__(self, weights_only: bool) -> dict[str, Any]:
+        own = vars(self)
+        fitted = {name: own[name] for name in FITTED if name in own}
+        return {"params": self.get_params(deep=False), "fitted": fitted, "learner": own.get("_learner")}
+
+    @classmethod
+    def __proxstream_load__(cls, parts: dict[str, Any]) -> Self:
+        model, learner, fitted = cls(**parts["params"]), parts["learner"], parts["fitted"]
+        if learner is None:
+            return model
+        if not isinstance(learner, Learner) or learner.ranking != cls._ranks or not set(fitted) <= set(FITTED):
+            raise ValueError(f"a {cls.__name__} has a learner and {', '.join(FITTED)}")
+        _checks.integer("n_features_in_", fitted["n_features_in_"], low=0)
+        model._restored(learner, **fitted)
+        return model
+
+    def _restored(self, learner: Learner, **fitted: Any) -> None:
+        """Take what a file has kept, after checking what the subclass knows of it."""
+        self._learner = learner
+        self.__dict__.update(fitted)
 
     # ---- scores
 

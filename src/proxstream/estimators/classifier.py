@@ -14,6 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from .. import _checks, losses
 from .._checks import Array
 from ..algorithms import AROW, Algorithm
+from ..learner import Learner
 from ..losses import Loss
 from ..penalties import Penalty
 from .base import StreamEstimator
@@ -105,6 +106,7 @@ class StreamClassifier(ClassifierMixin, StreamEstimator):  # type: ignore[misc]
     """
 
     _kinds = ("binary", "multiclass")
+    __proxstream_kind__ = "stream_classifier"
 
     def __init__(
         self,
@@ -305,3 +307,11 @@ class StreamClassifier(ClassifierMixin, StreamEstimator):  # type: ignore[misc]
 
     def _intercept(self, intercept: Any) -> Any:
         return np.atleast_1d(intercept)
+
+    def _restored(self, learner: Learner, **fitted: Any) -> None:
+        classes = fitted["classes_"]
+        if classes.ndim != 1 or len(classes) != max(learner.n_outputs, 2):
+            raise ValueError(
+                f"a learner of {learner.n_outputs} outputs has as many classes (1: two), got {len(classes)}"
+            )
+        super()._restored(learner, **fitted)
