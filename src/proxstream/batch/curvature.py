@@ -1,0 +1,183 @@
+"""Newton directions: H d = -g solved by conjugate gradients, helped by an approximation M of the Hessian.
+
+    H = X' D X + diag(mu)        D_i = p_i phi''(z_i)        (1)
+
+    M                    where                      made of
+    `Diagonal`           wide data                  the diagonal of H, each step anew
+    `Factorized`         narrow data                Cholesky factors of H at an earlier point
+
+With M = H one iteration of conjugate gradients is exact. Hessians change less and less from step to step, so M is kept
+until the iterations show that it has aged: they are what it costs not to make a new one.
+
+A direction need not be exact. Its residual r = -g - H d is, to second order, minus the gradient at the next point, and
+
+    sum_j r_j^2 / (2 mu_j)                                   (2)
+
+is what the duality gap will be there: an iteration beyond the gap that is wanted would be wasted, and so would be one
+that makes r much smaller than what second order leaves out (Eisenstat and Walker 1996, choice 2).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from .._checks import Array
+from ..kernels import newton as kernels
+from .certified import NARROW
+from .passes import Passes
+
+BLOCK = 1024  # rows of a dense block
+LOOSEST, TIGHTEST = 0.25, 1e-4  # how much of the gradient a direction may leave
+MOST_ITERATIONS = 250
+TINY = 300  # features that are factorized whatever it costs
+PRODUCTS_SPARED = 60.0  # by factors in place of a diagonal, over a solution
+
+# Seconds for each of: a product of two values in CSR, a multiply-add in dense blocks, a value of a dense block,
+# a multiply-add of Cholesky. Only their ratios matter, and those only by large factors.
+CSR_PAIR, DENSE_PAIR, DENSE_VALUE, FACTOR_PAIR = 1.0e-9, 0.9e-11, 1.0e-9, 2e-11
+
+
+class Point(NamedTuple):
+    """An objective to second order at some weights: scores, slopes and curvature of rows, gradient, value."""
+
+    z: Array
+    s: Array
+    D: Array
+    g: Array
+    P: float
+
+
+class Direction(NamedTuple):
+    """A direction d of weights, X d, and the iterations it took."""
+
+    d: Array
+    t: Array
+    iterations: int
+
+
+class Preconditioner(Protocol):
+    """An approximation M of the Hessian that is quickly inverted."""
+
+    def update(self, D: Array, iterations: int) -> None:
+        """Come closer to the Hessian of these D, if the iterations of the last direction say so."""
+
+    def solve(self, r: Array) -> Array:
+        """Return the q with M q = r."""
+
+
+class Diagonal:
+    """The Hessian's diagonal."""
+
+    def __init__(self, passes: Passes, mu: Array) -> None:
+        self.passes, self.mu = passes, mu
+        self.inverse = np.empty(0)
+
+    def update(self, D: Array, iterations: int) -> None:
+        """Take the diagonal of (1)."""
+        h = self.passes.transposed_squares(D)
+        h += self.mu
+        h[h == 0.0] = 1.0
+        self.inverse = 1.0 / h
+
+    def solve(self, r: Array) -> Array:
+        """Return r / diag(H)."""
+        return np.asarray(self.inverse * r)
+
+
+class Factorized:
+    """Cholesky factors of the Hessian, kept until conjugate gradients need more than a few iterations."""
+
+    def __init__(self, passes: Passes, mu: Array) -> None:
+        self.passes, self.mu = passes, mu
+        self.dense, price = price_of_gram(passes)
+        self.patience = max(1.0, np.sqrt(price / _price_of_product(passes)))
+        self.factor = np.empty((0, 0))
+
+    def update(self, D: Array, iterations: int) -> None:
+        """Factorize (1) anew at the first step, and when the last direction took too many iterations."""
+        if len(self.factor) and iterations <= self.patience:
+            return
+        from scipy.linalg.lapack import dpotrf
+
+        H = self._dense(D) if self.dense else self._sparse(D)
+        diagonal = H.diagonal() + self.mu
+        ridge = 1e-12 * max(float(diagonal.max()), 1e-300)
+        while True:
+            H.flat[:: len(H) + 1] = diagonal + ridge
+            self.factor, failed = dpotrf(H, lower=1)
+            if not failed:
+                return
+            ridge *= 100.0
+
+    def _sparse(self, D: Array) -> Array:
+        size = self.passes.size
+        half = self.passes.summed(
+            lambda first, last, out: kernels.gram(self.passes.X, self.passes.one, D, first, last, out), (size, size)
+        )
+        H = half + half.T
+        H.flat[:: size + 1] = half.diagonal()
+        return np.asfortranarray(H)
+
+    def _dense(self, D: Array) -> Array:
+        size, X, one = self.passes.size, self.passes.X, self.passes.one
+
+        def work(first: int, last: int, out: Array) -> None:
+            some = np.flatnonzero(D[first:last]) + first
+            for at in range(0, len(some), BLOCK):
+                block = np.zeros((min(BLOCK, len(some) - at), size), np.float32)
+                kernels.scaled_rows(X, one, D, some[at : at + BLOCK], block)
+                out += block.T @ block
+
+        return np.asfortranarray(self.passes.summed(work, (size, size)))
+
+    def solve(self, r: Array) -> Array:
+        """Return M^-1 r."""
+        from scipy.linalg.lapack import dpotrs
+
+        return np.asarray(dpotrs(self.factor, r, lower=1)[0])
+
+
+def price_of_gram(passes: Passes) -> tuple[bool, float]:
+    """Tell whether a Hessian is cheaper in dense blocks, and the seconds that it and its factors take."""
+    counts = np.diff(passes.X.indptr).astype(np.float64) + passes.one
+    sparse = 0.5 * CSR_PAIR * float(counts @ counts)
+    dense = passes.n * passes.size * (DENSE_VALUE + passes.size * DENSE_PAIR)
+    return dense < sparse, min(dense, sparse) + FACTOR_PAIR * passes.size**3 / 3.0
+
+
+def worth_factorizing(passes: Passes) -> bool:
+    """Tell whether a Hessian costs no more than the products that it spares."""
+    if passes.size > NARROW:
+        return False
+    return passes.size <= TINY or price_of_gram(passes)[1] <= PRODUCTS_SPARED * _price_of_product(passes)
+
+
+def _price_of_product(passes: Passes) -> float:
+    return 2.0 * CSR_PAIR * max(passes.nonzeros, 1)
+
+
+def direction(passes: Passes, M: Preconditioner, at: Point, mu: Array, leave: float, enough: float) -> Direction:
+    """Solve H d = -g until r is `leave` of g in the norm of M^-1, or until (2) is `enough`."""
+    x, r, t = np.zeros_like(at.g), -at.g, np.zeros(passes.n)
+    q = M.solve(r)
+    p = q.copy()
+    rq = first = float(r @ q)
+    iterations = 0
+    while iterations < MOST_ITERATIONS:
+        iterations += 1
+        Xp, Hp = passes.hessian_times(at.D, p)
+        bend = kernels.add_ridge(mu, p, Hp)
+        if not bend > 0.0:
+            break
+        a = rq / bend
+        left = kernels.advance(a, p, Hp, mu, x, r)
+        Xp *= a
+        t += Xp
+        q = M.solve(r)
+        rq, before = float(r @ q), rq
+        if left <= enough or rq <= leave * leave * first:
+            break
+        kernels.turn(q, rq / before, p)
+    return Direction(x, t, iterations)

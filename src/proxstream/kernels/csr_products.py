@@ -1,0 +1,65 @@
+"""Products with a CSR matrix, over a range of rows: scores X v, sums X't, and both at once for a Hessian X'DX v.
+
+A vector of features has one entry more than there are features: the last belongs to the intercept, a feature that is
+`one` in every row (1.0 with an intercept, 0.0 without). Values may be 32-bit; sums are 64-bit. Ranges of rows are what
+threads share: each thread has its own sums. Indices come as unsigned numbers, which spares a look at their sign.
+"""
+
+from __future__ import annotations
+
+from .jit import compiled
+
+
+@compiled
+def times(X, one, v, first, last, out):
+    """Write out_i = <x_i, v>."""
+    for i in range(first, last):
+        a = one * v[-1]
+        for q in range(X.indptr[i], X.indptr[i + 1]):
+            a += X.data[q] * v[X.indices[q]]
+        out[i] = a
+
+
+@compiled
+def transposed(X, one, t, first, last, out):
+    """Add sum_i t_i x_i to out; rows with t_i = 0 cost nothing."""
+    total = 0.0
+    for i in range(first, last):
+        c = t[i]
+        if c != 0.0:
+            total += c
+            for q in range(X.indptr[i], X.indptr[i + 1]):
+                out[X.indices[q]] += c * X.data[q]
+    out[-1] += one * total
+
+
+@compiled
+def transposed_squares(X, one, t, first, last, out):
+    """Add sum_i t_i x_ij^2 to out_j; rows with t_i = 0 cost nothing."""
+    total = 0.0
+    for i in range(first, last):
+        c = t[i]
+        if c != 0.0:
+            total += c
+            for q in range(X.indptr[i], X.indptr[i + 1]):
+                x = float(X.data[q])
+                out[X.indices[q]] += c * x * x
+    out[-1] += one * total
+
+
+@compiled
+def hessian_times(X, one, D, v, first, last, t, out):
+    """Write t_i = <x_i, v> and add sum_i D_i t_i x_i to out; rows with D_i = 0 cost one product."""
+    total = 0.0
+    for i in range(first, last):
+        begin, end = X.indptr[i], X.indptr[i + 1]
+        a = one * v[-1]
+        for q in range(begin, end):
+            a += X.data[q] * v[X.indices[q]]
+        t[i] = a
+        c = D[i] * a
+        if c != 0.0:
+            total += c
+            for q in range(begin, end):
+                out[X.indices[q]] += c * X.data[q]
+    out[-1] += one * total

@@ -1,0 +1,94 @@
+"""What Newton's method needs of rows whose scores are known: losses to second order, and Gram matrices X'DX."""
+
+from __future__ import annotations
+
+import math
+
+from .jit import compiled
+from .taylor import taylor
+
+
+@compiled
+def expand(loss, y, p, z, first, last, s, D):
+    """Write p_i phi'(z_i) to s and p_i phi''(z_i) to D; return sum_i p_i phi(z_i)."""
+    total = 0.0
+    for i in range(first, last):
+        value, slope, curvature = taylor(loss, z[i], y[i])
+        total += p[i] * value
+        s[i] = p[i] * slope
+        D[i] = p[i] * curvature
+    return total
+
+
+@compiled
+def along(loss, y, p, z, t, step, first, last):
+    """Return f(step) = sum_i p_i phi(z_i + step t_i) and its first two derivatives."""
+    f0 = f1 = f2 = 0.0
+    for i in range(first, last):
+        value, slope, curvature = taylor(loss, z[i] + step * t[i], y[i])
+        f0 += p[i] * value
+        f1 += p[i] * slope * t[i]
+        f2 += p[i] * curvature * t[i] * t[i]
+    return f0, f1, f2
+
+
+@compiled
+def gram(X, one, c, first, last, H):
+    """Add sum_i c_i x_i x_i' to H + H', each pair of features on one side of the diagonal alone, the diagonal whole."""
+    end = H.shape[0] - 1
+    for i in range(first, last):
+        if c[i] == 0.0:
+            continue
+        begin = X.indptr[i]
+        for q in range(begin, X.indptr[i + 1]):
+            x = c[i] * X.data[q]
+            row = H[X.indices[q]]
+            for r in range(begin, q + 1):
+                row[X.indices[r]] += x * X.data[r]
+        if one != 0.0:
+            for q in range(begin, X.indptr[i + 1]):
+                H[end, X.indices[q]] += c[i] * X.data[q]
+            H[end, end] += c[i]
+
+
+@compiled
+def scaled_rows(X, one, c, rows, out):
+    """Write sqrt(c_i) x_i of the rows that are told to a dense matrix that was zero."""
+    for k in range(rows.shape[0]):
+        i = rows[k]
+        root = math.sqrt(c[i])
+        for q in range(X.indptr[i], X.indptr[i + 1]):
+            out[k, X.indices[q]] = root * X.data[q]
+        out[k, -1] = root * one
+
+
+# -- conjugate gradients ---------------------------------------------------------------------------
+
+
+@compiled
+def add_ridge(mu, p, Hp):
+    """Add mu_j p_j to Hp; return <p, Hp>."""
+    total = 0.0
+    for j in range(p.shape[0]):
+        Hp[j] += mu[j] * p[j]
+        total += p[j] * Hp[j]
+    return total
+
+
+@compiled
+def advance(a, p, Hp, mu, x, r):
+    """Let x += a p and r -= a Hp; return sum_j r_j^2 / (2 mu_j) over the penalized."""
+    total = 0.0
+    for j in range(p.shape[0]):
+        x[j] += a * p[j]
+        r[j] -= a * Hp[j]
+        if mu[j] > 0.0:
+            total += r[j] * (r[j] / mu[j])
+    return 0.5 * total
+
+
+@compiled
+def turn(q, beta, p):
+    """Let p = q + beta p."""
+    for j in range(p.shape[0]):
+        p[j] = q[j] + beta * p[j]
