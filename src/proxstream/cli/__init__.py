@@ -4,7 +4,9 @@ A command's module is light: its options, its help, and what it prints. NumPy, r
 imported when a command runs, so that `--help` and `--version` come at once. To add a command, write its function in a
 module of its own and register it below.
 
-Exit codes: 0 done, 2 bad usage (one line on stderr says what and where to look), 130 interrupted.
+Exit codes: 0 done, 1 bad data or a file that cannot be read or written (one line on stderr tells which), 2 bad usage
+(one line says what and where to look), 130 interrupted. A reader that goes away, as `| head` does, ends a command
+quietly.
 """
 
 from __future__ import annotations
@@ -15,9 +17,10 @@ from typing import Annotated, Any
 
 import typer
 
+from .common import guarded, told
 from .demo import demo
 
-DONE, BAD_USAGE, INTERRUPTED = 0, 2, 130
+DONE, BAD_DATA, BAD_USAGE, INTERRUPTED = 0, 1, 2, 130
 
 # typer has lent its exceptions from click and then moved them; that BadParameter is a UsageError has stayed.
 UsageError: Any = typer.BadParameter.__base__
@@ -40,7 +43,7 @@ def proxstream(
         typer.echo(context.get_help())
 
 
-app.command()(demo)
+app.command()(guarded(demo))
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -57,8 +60,11 @@ def main(args: Sequence[str] | None = None) -> int:
         message = " ".join(error.format_message().split()).rstrip(".")
         print(f"{command}: {message}; see {command} --help", file=sys.stderr)
         return BAD_USAGE
-    except typer.Abort:
+    except (typer.Abort, KeyboardInterrupt):
         code = INTERRUPTED
+    except (ValueError, FloatingPointError, OSError, MemoryError) as error:
+        print(told(error), file=sys.stderr)
+        return BAD_DATA
     if code == INTERRUPTED:
         print("proxstream: interrupted", file=sys.stderr)
     return int(code or DONE)

@@ -34,6 +34,7 @@ KINDS = {
     "stream_classifier": ("proxstream.estimators", "StreamClassifier"),
     "stream_ranker": ("proxstream.estimators", "StreamRanker"),
     "stream_regressor": ("proxstream.estimators", "StreamRegressor"),
+    "weights": ("proxstream.model", "Weights"),
 }
 
 
