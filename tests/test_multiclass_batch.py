@@ -218,28 +218,6 @@ def test_the_gap_is_never_below_the_true_distance(seed: int, name: str, intercep
     assert stated.primal(early.coef, early.intercept) == pytest.approx(early.primal, rel=1e-13)
 
 
-@settings(max_examples=100, deadline=None)
-@given(st.integers(0, 2**32 - 1), st.integers(2, 6), st.booleans())
-def test_balance_ends_in_the_simplex_with_the_mean_that_was_asked(seed: int, k: int, vertices: bool) -> None:
-    rng = np.random.default_rng(seed)
-    n = int(rng.integers(1, 30))
-    beta = np.eye(k)[rng.integers(k, size=n)] if vertices else rng.dirichlet(np.full(k, 0.3), size=n)
-    shares = rng.dirichlet(np.ones(n))
-    target = shares @ np.eye(k)[rng.integers(k, size=n)]
-    multiclass.balance(beta, shares, target)
-    assert beta.min() >= 0.0
-    np.testing.assert_allclose(beta.sum(axis=1), 1.0, atol=1e-13)
-    np.testing.assert_allclose(shares @ beta, target, atol=1e-14)
-
-
-def test_a_balanced_point_does_not_move() -> None:
-    beta = np.random.default_rng(0).dirichlet(np.ones(4), size=50)
-    shares = np.full(50, 0.02)
-    moved = beta.copy()
-    multiclass.balance(moved, shares, shares @ beta)
-    np.testing.assert_allclose(moved, beta, atol=1e-15)
-
-
 @pytest.mark.parametrize("name", ["softmax", "multiclass_hinge"])
 def test_intercepts_only_get_better(name: str) -> None:
     stated = problem(9, name, L2(0.1))

@@ -10,7 +10,8 @@ classes' shares. Two things see to it:
   D(alpha) - <b, s> - ||s||^2 / (2 rho), s = sum_i p_i alpha_i. That is Prox-SDCA with one feature more, whose weights
   b + s / rho are held in the next pass. In the primal it adds (rho/2) ||b - b_held||^2, which vanishes as b settles:
   the problem that is solved is the one stated.
-- For the certificate, `balance` moves beta to where its mean is right, to the last digit, within the simplex.
+- For the certificate, `dual.dual_point` moves beta to where its mean is right, to the last digit, in the simplex. The
+  passes go on from there.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from .. import _checks
 from .._checks import Array
 from ..losses.multiclass import MulticlassHinge, Softmax
 from ..penalties import GroupL2
+from .dual import dual_point, e_less, into_simplex
 from .problem import Problem, Solution, Trace
 
-NEWTON_STEPS = 8  # on as many numbers as there are classes
 GROWTH = 1.2  # epochs at which the certificate is computed anyway, each this many times the one before
 ACCEPTED = "L2, alone or with L1 and GroupL2 of the weights' rows, with one strength or one a feature"
 
@@ -78,7 +79,7 @@ def solve(
             point = certify(problem, ascent.beta, ascent.held)
             best = min(best, point, key=lambda seen: seen.primal)
             done = trace.certify(epoch, best.primal, point.dual, int(np.count_nonzero(best.w)))
-    return Solution(best.w, best.b, _alpha(problem, ascent.beta), trace.history, done)
+    return Solution(best.w, best.b, e_less(ascent.beta, problem.labels), trace.history, done)
 
 
 class _Ascent:
@@ -93,8 +94,8 @@ class _Ascent:
         self.loss = losses.as_tuple(problem.loss)
         squares = (_matrix(problem) ** 2) @ np.broadcast_to(1.0 / l2, problem.n_features)
         shares = problem.shares
-        # As loose as one more feature may be without setting the pace: as stiff as a row's others, or as one row alone.
-        self.loose = max(float(shares @ squares), 1.0 / float(shares.max())) if problem.fit_intercept else 0.0
+        # As loose as one more feature may be without setting the pace: beside a row's other features, or its loss.
+        self.loose = 0.2 * max(float(shares @ squares), 1.0 / float(shares.max())) if problem.fit_intercept else 0.0
         rows = problem.rows
         stiffness = shares * (squares + self.loose)
         self.rows = Rows(rows.indptr, rows.indices, rows.data, problem.labels, shares, stiffness)
@@ -145,29 +146,17 @@ def _component(problem: Problem) -> tuple[Any, Array]:
 
 def _begin(problem: Problem, start: Solution | None) -> tuple[Array, Array]:
     """Return beta and intercepts to begin from."""
-    labels, k = problem.labels, problem.n_outputs
-    beta, held = np.zeros((problem.rows.n_rows, k)), np.zeros(k)
+    labels, shape = problem.labels, (problem.rows.n_rows, problem.n_outputs)
+    alpha, held = np.zeros(shape), np.zeros(shape[1])
     if start is not None:
         alpha = np.asarray(start.alpha)
-        if alpha.shape != beta.shape:
+        if alpha.shape != shape:
             alpha = -problem.loss.slope(problem.scores(start.coef, start.intercept), labels)
         if problem.fit_intercept:
             held += start.intercept
-        beta -= alpha
     elif problem.fit_intercept and isinstance(problem.loss, Softmax):
         held += np.log(np.maximum(_class_shares(problem), np.finfo(np.float64).tiny))
-    beta[np.arange(len(labels)), labels] += 1.0
-    np.maximum(beta, 0.0, out=beta)
-    beta /= beta.sum(axis=1, keepdims=True)
-    return beta, held
-
-
-def _alpha(problem: Problem, beta: Array) -> Array:
-    """Return e_y - beta, y's entry as the sum of the others, which no rounding may bring above 1."""
-    alpha, each = -beta, np.arange(len(beta))
-    alpha[each, problem.labels] = 0.0
-    alpha[each, problem.labels] = np.minimum(-alpha.sum(axis=1), 1.0)
-    return alpha
+    return into_simplex(alpha, labels), held
 
 
 def _class_shares(problem: Problem) -> Array:
@@ -197,47 +186,18 @@ class Point(NamedTuple):
 def certify(problem: Problem, beta: Array, b: Array) -> Point:
     """Return the weights of a dual point, the best intercepts near b, and P and D, all computed afresh.
 
-    Where there is an intercept beta is first brought into balance, in place.
+    Where there is an intercept beta is brought into balance, in place.
     """
-    shares = problem.shares
+    alpha, shares = e_less(beta, problem.labels), problem.shares
+    dual = dual_point(problem, alpha, search=False)
     if problem.fit_intercept:
-        balance(beta, shares, _class_shares(problem))
-    alpha = _alpha(problem, beta)
-    v = np.asarray(_matrix(problem).T @ (shares[:, None] * alpha))
-    w = problem.penalty.solve(-v, 0.0)
+        beta[:] = into_simplex(dual.alpha, problem.labels)
+    w = problem.penalty.solve(-dual.v, 0.0)
     z = problem.rows.times(w)
     if problem.fit_intercept:
         b = best_intercept(problem, z, b)
-    psi = problem.penalty.value(w)
-    primal = float(shares @ problem.loss.value(z + b, problem.labels)) + psi
-    dual = psi - float(np.sum(v * w)) - float(shares @ problem.loss.conjugate(-alpha, problem.labels))
-    return Point(w, b, v, primal, dual)
-
-
-def balance(beta: Array, shares: Array, target: Array) -> None:
-    """Move rows of the simplex, in place, to where their weighted mean is `target`.
-
-    First by the tilt beta_ic e^t_c / sum_c, the nearest such point in relative entropy, which leaves vertices alone:
-    Newton on F(t) = sum_i p_i log sum_c beta_ic e^t_c - <target, t>. What is left of it (roundings, or all if every row
-    is a vertex) by taking from each class that has too much, in proportion, and giving to those that have too little.
-    """
-    t = np.zeros(len(target))
-    tilted = beta
-    for _ in range(NEWTON_STEPS):
-        mean = shares @ tilted
-        if np.abs(mean - target).max() <= 1e-16:
-            break
-        t = t - _newton(tilted, shares, mean - target)
-        tilted = beta * np.exp(t - t.max())
-        tilted /= tilted.sum(axis=1, keepdims=True)
-    beta[:] = tilted
-    mean = shares @ beta
-    keep = np.minimum(1.0, target / np.where(mean > 0.0, mean, 1.0))
-    short = np.maximum(target - mean, 0.0)
-    if short.any():
-        freed = beta @ (1.0 - keep)
-        beta *= keep
-        beta += freed[:, None] * (short / short.sum())
+    primal = float(shares @ problem.loss.value(z + b, problem.labels)) + problem.penalty.value(w)
+    return Point(w, b, dual.v, primal, dual.value)
 
 
 def _newton(prob: Array, shares: Array, gradient: Array) -> Array:
