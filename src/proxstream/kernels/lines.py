@@ -12,20 +12,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .jit import compiled
-from .pointers import pointer
+from .words import pointer
 
 TAB, NEWLINE, RETURN, SPACE, HASH, COLON = 9, 10, 13, 32, 35, 58
 
 # Places in the state of a parser.
-AT, ROWS, ENTRIES, LINES, LATES, UNTIDY, ERROR, WHERE, MODE = range(9)
-STATE = 9
+AT, ROWS, ENTRIES, LINES, UNTIDY, ERROR, WHERE, MODE = range(8)
+STATE = 8
 
 # What can be wrong with a line; FULL is the sheet's fault.
 FINE, FULL, LABEL, FEATURE, VALUE, LARGE, INDEX, ZERO, QID, NO_QID, EXTRA_QID, UTF8, WEIGHT, NAMESPACE, TAG = range(15)
 
 
 class Sheet(NamedTuple):
-    """Arrays for the rows of some lines, as large as they may come; `late` are tokens that the caller converts."""
+    """Arrays for the rows of some lines; c and qid may be empty where they are not wanted."""
 
     indptr: Any
     indices: Any
@@ -33,7 +33,6 @@ class Sheet(NamedTuple):
     y: Any
     c: Any
     qid: Any
-    late: Any  # one line each: which array (0 data, 1 y, 2 c), place in it, where the token starts and stops
 
 
 class Pointers(NamedTuple):
@@ -45,11 +44,9 @@ class Pointers(NamedTuple):
     y: Any
     c: Any
     qid: Any
-    late: Any
     n_rows: int
     n_entries: int
     n_qid: int
-    n_late: int
 
 
 @compiled
@@ -62,11 +59,9 @@ def pointers(sheet):
         pointer(sheet.y),
         pointer(sheet.c),
         pointer(sheet.qid),
-        pointer(sheet.late),
         len(sheet.y),
         len(sheet.data),
         len(sheet.qid),
-        len(sheet.late) // 4,
     )
 
 
@@ -110,20 +105,12 @@ def invalid_utf8(buf, at, stop):
 
 
 @compiled
-def note(late, n, array, place, start, stop):
-    """Enter a token that the caller is to convert."""
-    late[4 * n], late[4 * n + 1], late[4 * n + 2], late[4 * n + 3] = array, place, start, stop
-
-
-@compiled
-def in_order(indices, data, first, last):
-    """Tell whether a row's indices rise and none of its values is 0."""
-    previous = -1
-    for q in range(first, last):
-        if indices[q] <= previous or data[q] == 0.0:
-            return False
-        previous = indices[q]
-    return True
+def rising(indices, first, last):
+    """Tell whether a row's indices rise."""
+    falls = 0
+    for q in range(first + 1, last):
+        falls += indices[q] <= indices[q - 1]
+    return falls == 0
 
 
 @compiled
@@ -134,7 +121,7 @@ def sort_rows(sheet, n_rows):
     for row in range(n_rows):
         last = indptr[row + 1]
         keys, values = indices[first:last].copy(), data[first:last].copy()
-        if not in_order(indices, data, first, last):
+        if not rising(indices, first, last):
             order = np.argsort(keys, kind="mergesort")  # stable: equal ones are added in their order
             keys, values = keys[order], values[order]
         q = 0

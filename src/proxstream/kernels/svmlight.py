@@ -17,7 +17,6 @@ from .lines import (
     ERROR,
     FINE,
     HASH,
-    LATES,
     LINES,
     MODE,
     NEWLINE,
@@ -27,11 +26,10 @@ from .lines import (
     blank,
     ends,
     invalid_utf8,
-    note,
     pointers,
 )
-from .numbers import BAD, GOOD, LATE, number
-from .pointers import pointer
+from .numbers import BAD, number
+from .words import digits, pointer
 
 UNKNOWN, WITHOUT, WITH, IGNORED = range(4)  # MODE: whether rows have a qid
 HIGHEST_INDEX = 2**31 - 1
@@ -43,10 +41,10 @@ def parse(text, stop, base, full, progress):
     """Fill the sheet from the lines buf[state[AT]:stop], the last byte a newline; indices count from `base`."""
     buf, sheet, state = pointer(text), pointers(full), pointer(progress)
     at, row, k, n_lines, error = state[AT], 0, 0, 0, FINE
-    state[LATES] = state[UNTIDY] = state[WHERE] = 0
+    state[UNTIDY] = state[WHERE] = 0
     sheet.indptr[0] = 0
     while at < stop:
-        line, lates = at, state[LATES]
+        line = at
         at = past_blanks(buf, at)
         after, is_row = k, buf[at] != NEWLINE and buf[at] != HASH
         if is_row:
@@ -54,7 +52,7 @@ def parse(text, stop, base, full, progress):
         if error == FINE and buf[at] == HASH:
             at, error = past_comment(buf, at, state)
         if error != FINE:
-            at, state[LATES] = line, lates
+            at = line
             break
         if is_row:
             row, k = row + 1, after
@@ -66,7 +64,7 @@ def parse(text, stop, base, full, progress):
 @compiled
 def parse_row(buf, at, base, sheet, row, k, state):
     """Read a row up to its newline or comment; return where that is, the entries so far, and what is wrong."""
-    indices, data, late = sheet.indices, sheet.data, sheet.late
+    indices, data = sheet.indices, sheet.data
     if row == sheet.n_rows:
         return at, k, lines.FULL
     state[WHERE] = at
@@ -75,11 +73,6 @@ def parse_row(buf, at, base, sheet, row, k, state):
         return at, k, lines.LABEL
     if not np.isfinite(value):
         return at, k, lines.LARGE
-    if told == LATE:
-        if state[LATES] == sheet.n_late:
-            return at, k, lines.FULL
-        note(late, state[LATES], 1, row, state[WHERE], at)
-        state[LATES] += 1
     sheet.y[row] = value
     at = past_blanks(buf, at)
     state[WHERE] = at
@@ -98,12 +91,9 @@ def parse_row(buf, at, base, sheet, row, k, state):
     previous = -1
     c = np.int64(buf[at])
     while c != NEWLINE and c != HASH:
-        token, j = at, 0
-        while 48 <= c <= 57:
-            j = j * 10 + (c - 48)
-            at += 1
-            c = np.int64(buf[at])
-        if c != COLON or at == token:
+        token = at
+        j, at = digits(buf, at, 0)
+        if buf[at] != COLON or at == token:
             state[WHERE] = token
             return at, k, lines.FEATURE
         if j > HIGHEST_INDEX or at - token > MOST_DIGITS or j < base:
@@ -122,12 +112,6 @@ def parse_row(buf, at, base, sheet, row, k, state):
         if not np.isfinite(data[k]):
             state[WHERE] = start
             return at, k, lines.LARGE
-        if told != GOOD:
-            if state[LATES] == sheet.n_late:
-                return at, k, lines.FULL
-            note(late, state[LATES], 0, k, start, at)
-            state[LATES] += 1
-            state[UNTIDY], data[k] = 1, 1.0  # not dropped before its value is known
         if j <= previous:
             state[UNTIDY] = 1
         previous = j

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from .jit import compiled
-from .pointers import pointer
+from .words import pointer, word
 
 P1, P2, P3, P4, P5 = (
     np.uint64(p)
@@ -30,14 +30,6 @@ LENGTH, SEED = 4, 5  # places in the state, after the lanes
 def rotated(x, r):
     """Return x turned left by r bits."""
     return (x << r) | (x >> (R64 - r))
-
-
-@compiled
-def word(buf, i):
-    """Return the 8 bytes at i as a number, lowest first."""
-    low = np.uint64(buf[i]) | np.uint64(buf[i + 1]) << R8 | np.uint64(buf[i + 2]) << R16 | np.uint64(buf[i + 3]) << R24
-    high = np.uint64(buf[i + 4]) << R32 | np.uint64(buf[i + 5]) << R40
-    return low | high | np.uint64(buf[i + 6]) << R48 | np.uint64(buf[i + 7]) << R56
 
 
 @compiled

@@ -13,7 +13,7 @@ from ..blocks import NO_WEIGHTS, RowBlock
 from .base import Settings
 from .text import Fault, Parsed
 
-ROOM = 1 << 10  # rows, entries and late numbers that always fit; whatever does not suffice is doubled
+ROOM = 1 << 10  # rows and entries that always fit; whatever does not suffice is doubled
 SHOWN = 40  # bytes of a token in an error
 
 
@@ -28,12 +28,12 @@ class Sheets:
         self._state = np.zeros(lines.STATE, np.int64)
         self._state[lines.MODE] = mode
         self._has_qid, self._has_weights = has_qid, has_weights
-        self._make(np.array([settings.chunk_bytes // 32, settings.chunk_bytes // 8, 0]) + ROOM)
+        self._make(np.array([settings.chunk_bytes // 32, settings.chunk_bytes // 8]) + ROOM)
 
     def _make(self, room: Array) -> None:
-        """Make a sheet with room for so many rows, entries and late numbers."""
+        """Make a sheet with room for so many rows and entries."""
         self._room = room
-        n_rows, n_entries, n_late = (int(n) for n in room)
+        n_rows, n_entries = (int(n) for n in room)
         self._sheet = self._kernel.Sheet(
             np.empty(n_rows + 1, np.int32),
             np.empty(n_entries, np.int32),
@@ -41,7 +41,6 @@ class Sheets:
             np.empty(n_rows),
             np.empty(n_rows if self._has_weights else 0),
             np.empty(n_rows if self._has_qid else 0, np.int64),
-            np.empty(4 * n_late, np.int64),
         )
 
     @property
@@ -55,7 +54,7 @@ class Sheets:
     def run(self, parse: Callable[[Any, Array], None], at: int) -> None:
         """Let a parser fill the sheet from `at` on; if not even one line fits, a larger one."""
         if self._told("ERROR") == self._kernel.FULL:  # the last time
-            used = np.array([self._told(what) for what in ("ROWS", "ENTRIES", "LATES")])
+            used = np.array([self._told(what) for what in ("ROWS", "ENTRIES")])
             self._make(np.where(2 * used > self._room, 2 * self._room, self._room))
         while True:
             self._state[self._kernel.AT] = at
@@ -67,8 +66,6 @@ class Sheets:
     def parsed(self, buffer: Array, in_order: Callable[[Any, int], int] | None = None) -> Parsed:
         """Return copies of the rows; `in_order` brings those in order that share an index or hold a zero."""
         sheet, n_rows, n_entries = self._sheet, self._told("ROWS"), self._told("ENTRIES")
-        for array, place, start, stop in sheet.late.reshape(-1, 4)[: self._told("LATES")].tolist():
-            (sheet.data, sheet.y, sheet.c)[array][place] = float(buffer[start:stop].tobytes())
         if self._told("UNTIDY"):
             n_entries = (in_order or self._kernel.sort_rows)(sheet, n_rows)
         rows = RowBlock(

@@ -11,7 +11,7 @@ from .._checks import Array
 from .base import Chunk, Settings
 from .formats import Job
 from .sheets import Sheets
-from .text import Parsed, read_lines
+from .text import PAD, Parsed, read_lines
 
 
 def read(job: Job) -> Iterator[Chunk]:
@@ -50,4 +50,4 @@ def parse_bytes(text: bytes, dtype: Any = np.float32) -> Parsed:
     array([3, 1], dtype=int32)
     """
     parser = SvmlightParser(Settings(dtype=dtype, chunk_bytes=len(text)))
-    return parser.parse(np.frombuffer(text, np.uint8), 0, len(text))
+    return parser.parse(np.frombuffer(bytearray(text + bytes(PAD)), np.uint8), 0, len(text))

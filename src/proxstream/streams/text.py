@@ -22,6 +22,7 @@ from .sources import Opened, Source
 PIECE = 1 << 20  # bytes read at once where they are only checked
 BOM = b"\xef\xbb\xbf"
 NEWLINE = 10
+PAD = 8  # bytes behind the last line, which parsers may look at but not mind
 
 
 class Fault(NamedTuple):
@@ -100,8 +101,9 @@ class _Buffer:
         self.ended = False
 
     def _make(self, size: int) -> None:
-        self.bytes = bytearray(size + 1)  # one more for a newline that the last line lacks
+        self.bytes = bytearray(size + 1 + PAD)  # one more for a newline that the last line lacks
         self.array = np.frombuffer(self.bytes, np.uint8)
+        self.size = size
 
     @property
     def left(self) -> int:
@@ -117,15 +119,14 @@ class _Buffer:
 
         Where bytes come as somebody writes them (a pipe), lines that are whole do not wait for more.
         """
-        rest, size = self.copy(self.filled), len(self.bytes) - 1
-        if 2 * len(rest) > size:
-            size *= 2
-            self._make(size)
+        rest = self.copy(self.filled)
+        if 2 * len(rest) > self.size:
+            self._make(2 * self.size)
         self.bytes[: len(rest)] = rest
         self.at, self.filled = 0, len(rest)
         view = memoryview(self.bytes)
-        while self.filled < size:
-            n = opened.readinto(view[self.filled : size])
+        while self.filled < self.size:
+            n = opened.readinto(view[self.filled : self.size])
             if n == 0:
                 self.ended = True
                 break
