@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         TruncatedGradient,
     )
     from .batch import Certificate, certificate
-    from .estimators import StreamClassifier, StreamRanker, StreamRegressor
+    from .estimators import CertifiedClassifier, CertifiedRegressor, StreamClassifier, StreamRanker, StreamRegressor
     from .geometries import Entropy, Euclidean, PNorm
     from .losses import (
         absolute,
@@ -92,7 +92,7 @@ _ROOMS = {
         "TruncatedGradient",
     ),
     "batch": ("Certificate", "certificate"),
-    "estimators": ("StreamClassifier", "StreamRanker", "StreamRegressor"),
+    "estimators": ("CertifiedClassifier", "CertifiedRegressor", "StreamClassifier", "StreamRanker", "StreamRegressor"),
     "geometries": ("Entropy", "Euclidean", "PNorm"),
     "losses": (
         "absolute",
