@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         PassiveAggressive,
         TruncatedGradient,
     )
-    from .batch import Certificate, certificate
+    from .batch import Certificate, StructuredSDCA, certificate
     from .estimators import CertifiedClassifier, CertifiedRegressor, StreamClassifier, StreamRanker, StreamRegressor
     from .geometries import Entropy, Euclidean, PNorm
     from .losses import (
@@ -91,7 +91,7 @@ _ROOMS = {
         "PassiveAggressive",
         "TruncatedGradient",
     ),
-    "batch": ("Certificate", "certificate"),
+    "batch": ("Certificate", "StructuredSDCA", "certificate"),
     "estimators": ("CertifiedClassifier", "CertifiedRegressor", "StreamClassifier", "StreamRanker", "StreamRegressor"),
     "geometries": ("Entropy", "Euclidean", "PNorm"),
     "losses": (
