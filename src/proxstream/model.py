@@ -58,7 +58,9 @@ class Weights:
         b = np.array(intercept, np.float64)
         if b.shape != coef.shape[1:] or not np.isfinite(b).all():
             raise ValueError(f"intercept must be finite, of shape {coef.shape[1:]}, got {intercept!r}")
-        if (coef.ndim == 1) == (self.loss.kind == "multiclass") or (coef.ndim == 2 and coef.shape[1] < 2):
+        # One class against the rest has several columns of a binary loss.
+        several = coef.ndim == 2 and coef.shape[1] > 1 and self.loss.kind in ("binary", "multiclass")
+        if not (several or (coef.ndim == 1 and self.loss.kind != "multiclass")):
             raise ValueError(f"{self.loss} does not go with weights of shape {coef.shape}")
         self.engine = FrozenEngine(coef, float(b) if coef.ndim == 1 else b, 0, 0.0)
         self.fit_intercept, self.dtype = fit_intercept, coef.dtype
@@ -77,8 +79,6 @@ class Weights:
         """Return the scores of the rows; features without a weight count 0."""
         rows.check()
         return self.engine.predict(rows)
-
-    __proxstream_kind__ = "weights"
 
     def __proxstream_save__(self, weights_only: bool) -> dict[str, Any]:
         coef, intercept = self.weights()
@@ -205,8 +205,6 @@ class Model:
         return np.asarray(grown / grown.sum(axis=1, keepdims=True))
 
     # ---- model files
-
-    __proxstream_kind__ = "model"
 
     def __proxstream_save__(self, weights_only: bool) -> dict[str, Any]:
         return {

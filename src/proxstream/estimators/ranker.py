@@ -91,7 +91,6 @@ class StreamRanker(StreamEstimator):
 
     _kinds = ("ranking", "binary")
     _ranks = True
-    __proxstream_kind__ = "stream_ranker"
 
     def __init__(
         self,

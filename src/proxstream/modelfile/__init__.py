@@ -5,7 +5,6 @@ its learner, what the features and labels mean, and how it has learned so far. `
 
 A class can be stored if it is in `KINDS` and has
 
-    __proxstream_kind__                           its name there
     __proxstream_save__(self, weights_only)       -> dict: what it is made of: numbers, text, arrays, components, models
     __proxstream_load__(cls, parts)               classmethod: makes it again, after checking what it is given
 
@@ -46,8 +45,12 @@ SCHEMA = 1
 
 # Where the class of each kind lives.
 KINDS = {
+    "certified_classifier": ("proxstream.estimators", "CertifiedClassifier"),
+    "certified_regressor": ("proxstream.estimators", "CertifiedRegressor"),
     "learner": ("proxstream.learner", "Learner"),
     "model": ("proxstream.model", "Model"),
+    "sdca_classifier": ("proxstream.estimators", "SDCAClassifier"),
+    "sdca_regressor": ("proxstream.estimators", "SDCARegressor"),
     "stream_classifier": ("proxstream.estimators", "StreamClassifier"),
     "stream_ranker": ("proxstream.estimators", "StreamRanker"),
     "stream_regressor": ("proxstream.estimators", "StreamRegressor"),
@@ -161,12 +164,12 @@ def pack(model: Any, *, weights_only: bool = False) -> tuple[Header, dict[str, A
     """
 
     def saved(value: Any) -> Saved | None:
-        kind = getattr(type(value), "__proxstream_kind__", None)
-        if kind is None:
+        if not hasattr(type(value), "__proxstream_save__"):
             return None
-        if type(value) is not _class(kind):
-            raise TypeError(f"{type(value).__name__} is a subclass, which a model file does not know: save a {kind}")
-        return kind, value.__proxstream_save__(weights_only)
+        for kind, (_, name) in KINDS.items():
+            if type(value).__name__ == name and type(value) is _class(kind):
+                return kind, value.__proxstream_save__(weights_only)
+        raise TypeError(f"{type(value).__name__} is a subclass, which a model file does not know")
 
     encoder = Encoder(saved)
     encoded = encoder.encode(model, "")
