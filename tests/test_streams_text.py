@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import random
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,11 +12,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 import proxstream as ps
 from proxstream.blocks import RowBlock
 from proxstream.streams import Chunk, DataError, Position
+from proxstream.streams.features import FeatureSpec
+
+from . import naive_text, text_cases
 
 CODECS = {"": None, ".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}
 
@@ -172,3 +178,40 @@ def test_a_consumer_that_stops_early_ends_the_thread(example: tuple[bytes, Any, 
     assert threading.active_count() == 2
     stream.close()
     assert threading.active_count() == 1
+
+
+def rows_of(block: RowBlock) -> list[tuple[float, float, list[tuple[int, float]]]]:
+    """Return rows as label, weight and features."""
+    ends = block.indptr.tolist()
+    pairs = list(zip(block.indices.tolist(), block.data.tolist(), strict=True))
+    weights = block.c.tolist() if len(block.c) else [1.0] * block.n_rows
+    labels = [None if np.isnan(y) else y for y in block.y.tolist()]
+    return [(labels[i], weights[i], pairs[ends[i] : ends[i + 1]]) for i in range(block.n_rows)]
+
+
+def expected_rows(text: bytes, format: str, bits: int, digits: bool) -> tuple[Any, int]:
+    if format == "svmlight":
+        good, bad = naive_text.rows(text, naive_text.svmlight)
+    else:
+        good, bad = naive_text.rows(text, naive_text.vw, bits=bits, digits=digits)
+    return [(None if np.isnan(r.y) else r.y, r.c, list(r.features.items())) for r in good], bad
+
+
+@pytest.mark.parametrize("format", ["svmlight", "vw"])
+@settings(max_examples=150, deadline=None)
+@given(seed=st.integers(0, 2**32), chunk_bytes=st.integers(1, 300), bits=st.integers(1, 12), digits=st.booleans())
+def test_good_and_bad_lines_are_those_of_a_naive_parser(
+    format: str, seed: int, chunk_bytes: int, bits: int, digits: bool
+) -> None:
+    text = text_cases.text(format, random.Random(seed))
+    options: dict[str, Any] = {"digits": digits, "features": FeatureSpec(bits=bits)} if format == "vw" else {}
+    stream = ps.open_stream(
+        io.BytesIO(text),
+        format,
+        on_error="skip",
+        chunk_bytes=chunk_bytes,
+        qid=False if format == "svmlight" else None,
+        **options,
+    )
+    rows = [row for block in stream for row in rows_of(block)]
+    assert (rows, stream.skipped) == expected_rows(text, format, bits, digits), text

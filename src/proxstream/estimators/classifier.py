@@ -106,6 +106,7 @@ class StreamClassifier(ClassifierMixin, StreamEstimator):  # type: ignore[misc]
     """
 
     _kinds = ("binary", "multiclass")
+    __proxstream_kind__ = "stream_classifier"
 
     def __init__(
         self,

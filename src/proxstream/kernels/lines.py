@@ -20,12 +20,13 @@ TAB, NEWLINE, RETURN, SPACE, HASH, COLON = 9, 10, 13, 32, 35, 58
 AT, ROWS, ENTRIES, LINES, UNTIDY, ERROR, WHERE, MODE = range(8)
 STATE = 8
 
-# What can be wrong with a line; FULL is the sheet's fault.
-FINE, FULL, LABEL, FEATURE, VALUE, LARGE, INDEX, ZERO, QID, NO_QID, EXTRA_QID, UTF8, WEIGHT, NAMESPACE, TAG = range(15)
+# What can be wrong with a line; FULL is the sheet's fault, NEW_NAMESPACE nobody's.
+FINE, FULL, LABEL, FEATURE, VALUE, LARGE, INDEX, ZERO, QID, NO_QID, EXTRA_QID, UTF8 = range(12)
+WEIGHT, BASE, TAG, GLUED, NO_BAR, NAME, NEW_NAMESPACE = range(12, 19)
 
 
 class Sheet(NamedTuple):
-    """Arrays for the rows of some lines; c and qid may be empty where they are not wanted."""
+    """Arrays for the rows of some lines; from c on they may be empty where they are not wanted."""
 
     indptr: Any
     indices: Any
@@ -33,6 +34,9 @@ class Sheet(NamedTuple):
     y: Any
     c: Any
     qid: Any
+    terms: Any  # of each entry: its namespace, and where its name starts and stops
+    starts: Any
+    stops: Any
 
 
 class Pointers(NamedTuple):
@@ -44,6 +48,9 @@ class Pointers(NamedTuple):
     y: Any
     c: Any
     qid: Any
+    terms: Any
+    starts: Any
+    stops: Any
     n_rows: int
     n_entries: int
     n_qid: int
@@ -59,6 +66,9 @@ def pointers(sheet):
         pointer(sheet.y),
         pointer(sheet.c),
         pointer(sheet.qid),
+        pointer(sheet.terms),
+        pointer(sheet.starts),
+        pointer(sheet.stops),
         len(sheet.y),
         len(sheet.data),
         len(sheet.qid),
@@ -126,11 +136,11 @@ def sort_rows(sheet, n_rows):
             keys, values = keys[order], values[order]
         q = 0
         while q < len(keys):
-            total, j = 0.0, keys[q]
-            while q < len(keys) and keys[q] == j:
-                total += values[q]
+            indices[k], data[k] = keys[q], values[q]
+            q += 1
+            while q < len(keys) and keys[q] == indices[k]:
+                data[k] += values[q]
                 q += 1
-            indices[k], data[k] = j, total
             k += data[k] != 0.0
         first, indptr[row + 1] = last, k
     return k

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from .._checks import Array
 from ..blocks import RowBlock
+
+if TYPE_CHECKING:
+    from .featurizer import Featurizer
 
 
 class DataError(ValueError):
@@ -23,7 +27,7 @@ class Position(NamedTuple):
     `file` counts the files of the stream; `row` and `offset` are the rows and the (uncompressed) bytes of that file
     that have been read, `check` a checksum of all bytes up to here, those of earlier files too, by which a changed file
     is found out. `skipped` counts the bad rows left out since the stream began, `quarantined` the bytes that they take
-    in the quarantine file.
+    in the quarantine file. `names` counts the names that features had by then.
     """
 
     file: int = 0
@@ -32,6 +36,7 @@ class Position(NamedTuple):
     check: int = 0
     skipped: int = 0
     quarantined: int = 0
+    names: int = 0
 
 
 class Chunk(NamedTuple):
@@ -46,7 +51,7 @@ class Chunk(NamedTuple):
     n_bytes: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Settings:
     """How a source is read: what `open_stream` was told."""
 
@@ -57,3 +62,10 @@ class Settings:
     chunk_bytes: int = 1 << 22
     max_line_bytes: int = 1 << 25
     options: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+
+    @cached_property
+    def featurizer(self) -> Featurizer:
+        """What makes features of names, one for all sources and passes: `features`, or made of it."""
+        from .featurizer import Featurizer
+
+        return self.features if isinstance(self.features, Featurizer) else Featurizer(self.features, self.dtype)

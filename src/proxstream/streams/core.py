@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Callable, Iterator
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -24,6 +24,9 @@ from .base import Chunk, DataError, Position, Settings
 from .faults import Faults
 from .formats import Format, Job
 from .sources import Source, sources
+
+if TYPE_CHECKING:
+    from .featurizer import Featurizer
 
 DEPTH = 4  # chunks that wait at most
 
@@ -90,6 +93,11 @@ class Stream:
                     yield chunk
                 seed = end.check
 
+    @property
+    def featurizer(self) -> Featurizer:
+        """What makes features of names and columns; it is the same in every pass."""
+        return self._settings.featurizer
+
     def close(self) -> None:
         """End what is still reading."""
         for ahead in list(self._running):
@@ -134,7 +142,7 @@ def open_stream(
         by gzip, zstd, bz2 or lz4.
     format : str, optional
         svmlight, vw, csv, tsv, jsonl, parquet, arrow or cache; told by the extension or the first line if not given.
-    features : FeatureSpec, optional
+    features : FeatureSpec or Featurizer, optional
         How columns and names become features.
     dtype : float32 or float64
         Of the values.

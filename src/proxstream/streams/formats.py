@@ -63,7 +63,7 @@ FORMATS = {
     one.name: one
     for one in (
         Format("svmlight", "svmlight:read", (".svm", ".svmlight", ".libsvm")),
-        Format("vw", "vw:read", (".vw",)),
+        Format("vw", "vw:read", (".vw",), ("digits",)),
         Format("cache", "rowcache:read", (".psr",)),
         Format("csv", "tables:read_csv", (".csv",)),
         Format("tsv", "tables:read_csv", (".tsv",)),

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._checks import Array
-from ..blocks import NO_WEIGHTS, RowBlock
+from ..blocks import RowBlock
 from .base import Settings
 from .text import Fault, Parsed
 
@@ -17,73 +17,77 @@ ROOM = 1 << 10  # rows and entries that always fit; whatever does not suffice is
 SHOWN = 40  # bytes of a token in an error
 
 
+class Wants(NamedTuple):
+    """Which arrays a parser fills, beside entries and labels."""
+
+    hashes: bool = False  # indices are hashes, which come in any order
+    weights: bool = False
+    qid: bool = False
+    spans: bool = False
+
+
 class Sheets:
     """A sheet for a parser, with what it tells of its progress."""
 
-    def __init__(self, settings: Settings, mode: int = 0, *, has_qid: bool = False, has_weights: bool = False) -> None:
+    def __init__(self, settings: Settings, wants: Wants, mode: int = 0) -> None:
         from ..kernels import lines
 
         self._kernel: Any = lines
-        self._dtype = settings.dtype
+        self._dtype, self._wants = settings.dtype, wants
         self._state = np.zeros(lines.STATE, np.int64)
         self._state[lines.MODE] = mode
-        self._has_qid, self._has_weights = has_qid, has_weights
         self._make(np.array([settings.chunk_bytes // 32, settings.chunk_bytes // 8]) + ROOM)
 
     def _make(self, room: Array) -> None:
         """Make a sheet with room for so many rows and entries."""
-        self._room = room
+        self._room, wants = room, self._wants
         n_rows, n_entries = (int(n) for n in room)
         self._sheet = self._kernel.Sheet(
-            np.empty(n_rows + 1, np.int32),
-            np.empty(n_entries, np.int32),
+            np.empty(n_rows + 1, np.int64 if wants.hashes else np.int32),
+            np.empty(n_entries, np.uint32 if wants.hashes else np.int32),
             np.empty(n_entries, self._dtype),
             np.empty(n_rows),
-            np.empty(n_rows if self._has_weights else 0),
-            np.empty(n_rows if self._has_qid else 0, np.int64),
+            np.empty(n_rows * wants.weights),
+            np.empty(n_rows * wants.qid, np.int64),
+            *np.empty((3, n_entries * wants.spans), np.int32),
         )
 
-    @property
-    def mode(self) -> int:
-        """The parser's mode."""
-        return self._told("MODE")
-
-    def _told(self, what: str) -> int:
+    def told(self, what: str) -> int:
+        """Return what the parser left in its state."""
         return int(self._state[getattr(self._kernel, what)])
 
-    def run(self, parse: Callable[[Any, Array], None], at: int) -> None:
-        """Let a parser fill the sheet from `at` on; if not even one line fits, a larger one."""
-        if self._told("ERROR") == self._kernel.FULL:  # the last time
-            used = np.array([self._told(what) for what in ("ROWS", "ENTRIES")])
+    def run(self, parse: Callable[[Any, Array], None], at: int) -> int:
+        """Let a parser fill the sheet from `at` on, a larger one if not even one line fits; return what was wrong."""
+        if self.told("ERROR") == self._kernel.FULL:  # the last time
+            used = np.array([self.told(what) for what in ("ROWS", "ENTRIES")])
             self._make(np.where(2 * used > self._room, 2 * self._room, self._room))
         while True:
             self._state[self._kernel.AT] = at
             parse(self._sheet, self._state)
-            if self._told("ERROR") != self._kernel.FULL or self._told("LINES"):
-                return
+            if self.told("ERROR") != self._kernel.FULL or self.told("LINES"):
+                return self.told("ERROR")
             self._make(2 * self._room)
 
-    def parsed(self, buffer: Array, in_order: Callable[[Any, int], int] | None = None) -> Parsed:
-        """Return copies of the rows; `in_order` brings those in order that share an index or hold a zero."""
-        sheet, n_rows, n_entries = self._sheet, self._told("ROWS"), self._told("ENTRIES")
-        if self._told("UNTIDY"):
-            n_entries = (in_order or self._kernel.sort_rows)(sheet, n_rows)
-        rows = RowBlock(
-            sheet.indptr[: n_rows + 1].copy(),
-            sheet.indices[:n_entries].copy(),
-            sheet.data[:n_entries].copy(),
-            sheet.y[:n_rows].copy(),
-            sheet.c[:n_rows].copy() if self._has_weights else NO_WEIGHTS,
-        )
-        return Parsed(rows, None, self._told("LINES"), self._told("AT"), self._fault(buffer))
+    def sort(self) -> None:
+        """Bring rows in order whose indices do not rise, and add up those that share one."""
+        if self.told("UNTIDY"):
+            self._state[self._kernel.ENTRIES] = self._kernel.sort_rows(self._sheet, self.told("ROWS"))
 
-    def qid(self) -> Array:
-        """Return a copy of the rows' qid."""
-        return np.asarray(self._sheet.qid[: self._told("ROWS")].copy())
+    def filled(self) -> Any:
+        """Return the part of the sheet that was filled, valid until the next run."""
+        rows, entries = self.told("ROWS"), self.told("ENTRIES")
+        full = self._sheet
+        by_entry = {name: getattr(full, name)[:entries] for name in ("indices", "data", "terms", "starts", "stops")}
+        by_row = {name: getattr(full, name)[:rows] for name in ("y", "c", "qid")}
+        return full._replace(indptr=full.indptr[: rows + 1], **by_row, **by_entry)
+
+    def parsed(self, rows: RowBlock, qid: Array | None, buffer: Array) -> Parsed:
+        """Return what was made of the sheet, with how far it came and why not farther."""
+        return Parsed(rows, qid, self.told("LINES"), self.told("AT"), self._fault(buffer))
 
     def _fault(self, buffer: Array) -> Fault | None:
-        kernel, error, where = self._kernel, self._told("ERROR"), self._told("WHERE")
-        if error in (kernel.FINE, kernel.FULL):
+        kernel, error, where = self._kernel, self.told("ERROR"), self.told("WHERE")
+        if error in (kernel.FINE, kernel.FULL, kernel.NEW_NAMESPACE):
             return None
         return Fault(where, f"found {token(buffer, where)}, expected {self._expected(error)}")
 
@@ -100,6 +104,12 @@ class Sheets:
             kernel.NO_QID: "a qid, as the rows before have one",
             kernel.EXTRA_QID: "no qid, as the rows before have none",
             kernel.UTF8: "UTF-8",
+            kernel.WEIGHT: "a weight, a finite number >= 0",
+            kernel.BASE: "no base other than 0",
+            kernel.TAG: "a bar behind the tag",
+            kernel.GLUED: "a blank between the label and the bar",
+            kernel.NO_BAR: "a bar before the features",
+            kernel.NAME: "the name of a feature",
         }[error]
 
 

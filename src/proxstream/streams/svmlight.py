@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from .._checks import Array
+from ..blocks import RowBlock
 from .base import Chunk, Settings
 from .formats import Job
-from .sheets import Sheets
+from .sheets import Sheets, Wants
 from .text import PAD, Parsed, read_lines
 
 
@@ -33,14 +34,16 @@ class SvmlightParser:
         self._kernel: Any = svmlight
         self._base = 0 if settings.zero_based else 1
         mode = {None: svmlight.UNKNOWN, True: svmlight.WITH, False: svmlight.IGNORED}[settings.qid]
-        self._sheets = Sheets(settings, mode, has_qid=settings.qid is not False)
+        self._sheets = Sheets(settings, Wants(qid=settings.qid is not False), mode)
 
     def parse(self, buffer: Array, at: int, stop: int) -> Parsed:
         """Parse whole lines."""
         sheets = self._sheets
         sheets.run(lambda sheet, state: self._kernel.parse(buffer, stop, self._base, sheet, state), at)
-        parsed = sheets.parsed(buffer)
-        return parsed._replace(qid=sheets.qid()) if sheets.mode == self._kernel.WITH else parsed
+        sheets.sort()
+        filled = sheets.filled()
+        rows = RowBlock(*(array.copy() for array in filled[:4]))
+        return sheets.parsed(rows, filled.qid.copy() if sheets.told("MODE") == self._kernel.WITH else None, buffer)
 
 
 def parse_bytes(text: bytes, dtype: Any = np.float32) -> Parsed:

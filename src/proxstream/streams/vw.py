@@ -1,0 +1,126 @@
+"""Vowpal Wabbit's text: [label [weight [base]]] ['tag] |namespace[:scale] name[:value] ..., a line a row.
+
+Names become features by the law of `proxstream.streams.features`: a namespace is what a column is there, so that
+`|site a.com` and the value a.com of a categorical column `site` are one feature, and `| age:30` is that of a numeric
+column `age`. Only if namespaces have to be told apart (crosses, names, `keep` and `drop`) does the parser keep track of
+them; else it sees hashes alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from .._checks import Array
+from ..blocks import NO_WEIGHTS, RowBlock
+from .base import Chunk, Settings
+from .featurizer import RawRows
+from .formats import Job
+from .sheets import Sheets, Wants
+from .text import PAD, Fault, Parsed, read_lines
+
+MOST_SPACES = 1 << 16
+
+
+def read(job: Job) -> Iterator[Chunk]:
+    """Read Vowpal Wabbit's text."""
+    names = job.settings.featurizer.names
+    for chunk in read_lines(job, VWParser(job.settings)):
+        yield chunk._replace(end=chunk.end._replace(names=len(names)))
+
+
+class VWParser:
+    """Rows of Vowpal Wabbit's lines.
+
+    The option `digits`: False hashes all names; True takes a name of digits alone as its number, added to the hash of
+    the namespace, as Vowpal Wabbit does unless told `--hash all`.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        from ..kernels import lines, vwtext
+
+        self._digits = settings.options.get("digits", False)
+        if not isinstance(self._digits, bool):
+            raise TypeError(f"digits must be True or False, got {self._digits!r}")
+        self._kernel: Any = vwtext
+        self._new: int = lines.NEW_NAMESPACE
+        self._featurizer = settings.featurizer
+        spec = self._featurizer.spec
+        self._tracked = bool(spec.crosses or spec.names or spec.bits is None or spec.drop or spec.keep is not None)
+        self._spaces: list[str] = []
+        self._rule = self._kernel.Rule(self._digits, self._tracked, np.empty(0, np.uint32), np.empty(0))
+        self._sheets = Sheets(settings, Wants(hashes=True, weights=True, spans=self._tracked))
+
+    def parse(self, buffer: Array, at: int, stop: int) -> Parsed:
+        """Parse whole lines."""
+        sheets, fault = self._sheets, None
+        while True:
+            error = sheets.run(lambda sheet, state: self._kernel.parse(buffer, stop, self._rule, sheet, state), at)
+            if error == self._new:
+                fault = self._meet(buffer, sheets.told("WHERE"))
+            if error != self._new or fault is not None or sheets.told("LINES"):
+                break
+        filled = sheets.filled()
+        numbered = self._featurizer.numbered(VWRows(filled, buffer, self._spaces, self._digits))
+        weights = filled.c.copy() if sheets.told("MODE") else NO_WEIGHTS
+        parsed = sheets.parsed(RowBlock(*numbered, filled.y.copy(), weights), None, buffer)
+        return parsed if fault is None else parsed._replace(fault=fault)
+
+    def _meet(self, buffer: Array, where: int) -> Fault | None:
+        """Make a namespace known."""
+        from ..kernels.hashing import hash_name
+
+        end, _ = self._kernel.name_end(buffer, where, np.uint64(0))
+        name = buffer[where:end].tobytes().decode("utf-8", "surrogateescape")
+        if len(self._spaces) == MOST_SPACES:
+            return Fault(where, f"found one more namespace, {name!r}, expected at most {MOST_SPACES} of them")
+        spec = self._featurizer.spec
+        wanted = name not in spec.drop and (spec.keep is None or name in spec.keep)
+        self._spaces.append(name)
+        self._rule = self._rule._replace(
+            spaces=np.append(self._rule.spaces, np.uint32(hash_name(buffer[where:end].tobytes()))),
+            wanted=np.append(self._rule.wanted, float(wanted)),
+        )
+        return None
+
+
+class VWRows:
+    """Rows as a featurizer takes them."""
+
+    def __init__(self, filled: Any, buffer: Array, spaces: list[str], digits: bool) -> None:
+        self._filled, self._buffer, self._digits = filled, buffer, digits
+        self.columns: Sequence[str] = spaces
+
+    def raw(self, salt: int) -> RawRows:
+        """Return the rows, names of namespaces hashed with this seed."""
+        filled = self._filled
+        hashes = filled.indices
+        if salt:
+            from ..kernels.hashing import hash_name
+            from ..kernels.vwtext import hash_tokens
+
+            names = [name.encode("utf-8", "surrogateescape") for name in self.columns]
+            seeds = np.array([hash_name(name, salt) for name in names], np.uint32)
+            hashes = np.empty_like(hashes)
+            hash_tokens(self._buffer, filled.starts, filled.stops, filled.terms, seeds, self._digits, hashes)
+        return RawRows(filled.indptr, hashes, filled.data, filled.terms)
+
+    def name(self, row: int, k: int) -> str:
+        """Return the name of the k-th feature of a row."""
+        at = int(self._filled.indptr[row]) + k
+        name = self._buffer[self._filled.starts[at] : self._filled.stops[at]].tobytes().decode()
+        space = self.columns[self._filled.terms[at]]
+        return f"{space}={name}" if space else name
+
+
+def parse_bytes(text: bytes, features: Any = None, dtype: Any = np.float32, **options: Any) -> Parsed:
+    """Parse one text of whole lines in memory, with nothing around the parser: what a benchmark of it calls.
+
+    >>> from .features import FeatureSpec
+    >>> parse_bytes(b"1 |site a.com\\n-1 0.5 |site b.com |age:2 y:15\\n", FeatureSpec(bits=8)).rows.data
+    array([ 1.,  1., 30.], dtype=float32)
+    """
+    parser = VWParser(Settings(features=features, dtype=dtype, chunk_bytes=len(text), options=options))
+    return parser.parse(np.frombuffer(bytearray(text + bytes(PAD)), np.uint8), 0, len(text))
