@@ -36,8 +36,8 @@ if TYPE_CHECKING:
         PassiveAggressive,
         TruncatedGradient,
     )
-    from .batch import Certificate, certificate
-    from .estimators import StreamClassifier, StreamRanker, StreamRegressor
+    from .batch import Certificate, StructuredSDCA, certificate
+    from .estimators import CertifiedClassifier, CertifiedRegressor, StreamClassifier, StreamRanker, StreamRegressor
     from .geometries import Entropy, Euclidean, PNorm
     from .losses import (
         absolute,
@@ -91,8 +91,8 @@ _ROOMS = {
         "PassiveAggressive",
         "TruncatedGradient",
     ),
-    "batch": ("Certificate", "certificate"),
-    "estimators": ("StreamClassifier", "StreamRanker", "StreamRegressor"),
+    "batch": ("Certificate", "StructuredSDCA", "certificate"),
+    "estimators": ("CertifiedClassifier", "CertifiedRegressor", "StreamClassifier", "StreamRanker", "StreamRegressor"),
     "geometries": ("Entropy", "Euclidean", "PNorm"),
     "losses": (
         "absolute",

@@ -223,8 +223,6 @@ class Learner:
 
     # ---- model files
 
-    __proxstream_kind__ = "learner"
-
     def __proxstream_save__(self, weights_only: bool) -> dict[str, Any]:
         names = ("algorithm", "loss", "penalty", "n_features", "n_outputs", "dtype", "average", "growing", "n_threads")
         parts = {name: getattr(self, name) for name in (*names, "fit_intercept")}

@@ -58,7 +58,9 @@ class Weights:
         b = np.array(intercept, np.float64)
         if b.shape != coef.shape[1:] or not np.isfinite(b).all():
             raise ValueError(f"intercept must be finite, of shape {coef.shape[1:]}, got {intercept!r}")
-        if (coef.ndim == 1) == (self.loss.kind == "multiclass") or (coef.ndim == 2 and coef.shape[1] < 2):
+        # One class against the rest has several columns of a binary loss.
+        several = coef.ndim == 2 and coef.shape[1] > 1 and self.loss.kind in ("binary", "multiclass")
+        if not (several or (coef.ndim == 1 and self.loss.kind != "multiclass")):
             raise ValueError(f"{self.loss} does not go with weights of shape {coef.shape}")
         self.engine = FrozenEngine(coef, float(b) if coef.ndim == 1 else b, 0, 0.0)
         self.fit_intercept, self.dtype = fit_intercept, coef.dtype
@@ -77,8 +79,6 @@ class Weights:
         """Return the scores of the rows; features without a weight count 0."""
         rows.check()
         return self.engine.predict(rows)
-
-    __proxstream_kind__ = "weights"
 
     def __proxstream_save__(self, weights_only: bool) -> dict[str, Any]:
         coef, intercept = self.weights()
@@ -102,13 +102,14 @@ class Model:
     Parameters
     ----------
     learner : Learner or Weights
-    classes : labels in the order of the loss's own
+    classes : labels, numbers or texts, in the order of the loss's own
         Of two classes the negative one and the positive one, (-1, 1) if not told; of more classes all. Numbers and
         ranks have none.
     features : dict, optional
         How columns and names become features: `FeatureSpec.to_json()`.
     names : dict of arrays
-        The names of features that were kept: `Names.arrays()`.
+        The names of features that were kept, as keys (their hashes), the bytes of all names, and where each ends.
+        Without hashing they stand in the order of the features.
     reading : dict
         Other options that new data are to be read with, by the names of `open_stream`.
     history : list of dict
@@ -128,7 +129,7 @@ class Model:
     """
 
     learner: Learner | Weights
-    classes: tuple[float, ...] = ()
+    classes: tuple[Any, ...] = ()
     features: dict[str, Any] | None = None
     names: Mapping[str, Array] = field(default_factory=dict)
     reading: dict[str, Any] = field(default_factory=dict)
@@ -136,12 +137,25 @@ class Model:
     summary: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.classes = tuple(float(label) for label in self.classes)
+        self.classes = tuple(label if isinstance(label, str) else float(label) for label in self.classes)
         if not self.classes and self.loss.kind == "binary" and self.learner.n_outputs == 1 and not self.learner.ranking:
             self.classes = (-1.0, 1.0)
         n_outputs = self.learner.n_outputs
         if self.classes and (len(self.classes) != max(n_outputs, 2) or len(set(self.classes)) < len(self.classes)):
             raise ValueError(f"a model of {n_outputs} outputs does not have the classes {self.classes}")
+
+    def named(self) -> dict[int, list[str]]:
+        """Return the names that are known of features: of a hashed one all that have been met in its bucket."""
+        if not self.names:
+            return {}
+        ends, keys = self.names["ends"].tolist(), self.names["keys"].tolist()
+        text = self.names["names"].tobytes()
+        bits = None if self.features is None else self.features.get("bits")
+        found: dict[int, list[str]] = {}
+        for i, (begin, end) in enumerate(zip([0, *ends], ends, strict=False)):
+            number = i if bits is None else keys[i] & ((1 << bits) - 1)
+            found.setdefault(number, []).append(text[begin:end].decode("utf-8", "surrogateescape"))
+        return found
 
     @property
     def loss(self) -> Loss:
@@ -191,8 +205,6 @@ class Model:
         return np.asarray(grown / grown.sum(axis=1, keepdims=True))
 
     # ---- model files
-
-    __proxstream_kind__ = "model"
 
     def __proxstream_save__(self, weights_only: bool) -> dict[str, Any]:
         return {

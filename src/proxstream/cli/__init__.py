@@ -17,6 +17,7 @@ from typing import Annotated, Any
 
 import typer
 
+from . import certify, evaluate, inspect, predict
 from .common import guarded, told
 from .demo import demo
 
@@ -43,6 +44,10 @@ def proxstream(
         typer.echo(context.get_help())
 
 
+app.command(epilog=predict.EPILOG)(guarded(predict.predict))
+app.command(epilog=evaluate.EPILOG)(guarded(evaluate.evaluate))
+app.command(epilog=inspect.EPILOG)(guarded(inspect.inspect))
+app.command(epilog=certify.EPILOG)(guarded(certify.certify))
 app.command()(guarded(demo))
 
 

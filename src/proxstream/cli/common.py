@@ -1,14 +1,35 @@
-"""What commands share: options of the same name and meaning, and how a command ends when something is in its way."""
+"""What commands share: options of one meaning, models and data opened, plain tables, and how a command ends early."""
 
 from __future__ import annotations
 
+import json
+import math
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import wraps
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from ..blocks import RowBlock
+    from ..model import Model
+    from ..streams import Chunk, Stream
+
+ModelFile = Annotated[str, typer.Argument(metavar="MODEL", help="A model file.")]
+Data = Annotated[list[str], typer.Argument(metavar="DATA...", help="Files, globs, URIs, or - for standard input.")]
+Format = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="svmlight, vw, csv, tsv, jsonl, parquet, arrow or cache; told by the name."),
+]
+OneBased = Annotated[
+    bool | None, typer.Option("--one-based/--zero-based", help="svmlight: how indices count; as in training.")
+]
+AsJSON = Annotated[bool, typer.Option("--json", help="Tell it as JSON.")]
+
+
+# -- how a command ends --------------------------------------------------------------------------
 
 
 def guarded(command: Callable[..., None]) -> Callable[..., None]:
@@ -36,3 +57,130 @@ def told(error: BaseException) -> str:
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         return f"{error.filename}: {error.strerror}"
     return " ".join(str(error).split()) or type(error).__name__
+
+
+# -- models and data -----------------------------------------------------------------------------
+
+
+def open_data(model: Model, data: list[str], format: str | None, one_based: bool | None = None) -> Stream:
+    """Open data as the model's own were read."""
+    from ..streams import open_stream
+
+    reading = dict(model.reading)
+    if one_based is not None:
+        reading["zero_based"] = not one_based
+    if model.features is not None:
+        reading["features"] = features_of(model)
+    return open_stream(data if len(data) > 1 else data[0], format, dtype=model.learner.dtype, **reading)
+
+
+def features_of(model: Model) -> Any:
+    """Return what makes features as the model's own were made; names that it does not know have none."""
+    from ..streams.features import FeatureSpec
+    from ..streams.featurizer import Featurizer
+
+    featurizer = Featurizer(FeatureSpec.from_json(model.features or {}), model.learner.dtype, growing=False)
+    if model.names:
+        featurizer.restore(model.names)
+    return featurizer
+
+
+class Labelled:
+    """A stream whose labels are those of a model's loss; it can be read again if the stream can.
+
+    A label that is missing, or is none of the model's, is a ValueError that tells the file and the row.
+    """
+
+    def __init__(self, model: Model, stream: Stream) -> None:
+        from ..training.labels import Labels
+
+        several = model.learner.n_outputs > 1
+        if several and any(isinstance(label, str) for label in model.classes):
+            raise ValueError(f"the model's classes are texts, {', '.join(model.classes)}, which data files have not")
+        self._labels = Labels(model.loss, tuple(model.classes) if several else ())
+        self._ranks, self.stream = model.learner.ranking, stream
+
+    def chunks(self) -> Iterator[Chunk]:
+        """Yield chunks."""
+        from ..training.labels import BadLabelError
+
+        for chunk in self.stream.chunks():
+            try:
+                rows = chunk.rows if self._ranks else self._labels.read(chunk.rows).rows
+            except BadLabelError as error:
+                row = chunk.end.row - chunk.rows.n_rows + error.row + 1
+                raise ValueError(f"{self.stream.names[chunk.end.file]}: row {row}: {error}") from None
+            yield chunk._replace(rows=rows)
+
+    def __iter__(self) -> Iterator[RowBlock]:
+        return (chunk.rows for chunk in self.chunks())
+
+
+# -- what is shown -------------------------------------------------------------------------------
+
+
+def show(lines: Iterable[str]) -> None:
+    """Print lines; a line that begins with # is a heading."""
+    bold = sys.stdout.isatty()
+    for line in lines:
+        heading = line.startswith("# ")
+        text = line[2:] if heading else line
+        print(typer.style(text, bold=True) if heading and bold else text)
+
+
+def facts(pairs: Iterable[tuple[str, Any]]) -> list[str]:
+    """Return names and values as lines, the values aligned.
+
+    >>> facts([("rows", 1200), ("log_loss", 0.25)])
+    ['rows      1,200', 'log loss  0.25']
+    """
+    told = [(name.replace("_", " "), cell(value)) for name, value in pairs]
+    width = max((len(name) for name, _ in told), default=0)
+    return [f"{name:<{width}}  {value}" for name, value in told]
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], left: int = 0) -> list[str]:
+    """Return a table as lines; all columns but the first `left` are aligned at their right ends.
+
+    >>> table(("class", "weight"), [(1, 20), (2, 3.5)])
+    ['class  weight', '    1      20', '    2     3.5']
+    """
+    cells = [list(columns), *([cell(value) for value in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+
+    def line(row: list[str]) -> str:
+        fitted = enumerate(zip(row, widths, strict=True))
+        padded = [text.ljust(width) if i < left else text.rjust(width) for i, (text, width) in fitted]
+        return "  ".join(padded).rstrip()
+
+    return [line(row) for row in cells]
+
+
+def cell(value: Any) -> str:
+    """Return a value as it is shown: six digits, thousands apart.
+
+    >>> cell(1234567), cell(0.123456789), cell(float("nan")), cell(1e-9), cell(None)
+    ('1,234,567', '0.123457', '-', '1e-09', '-')
+    """
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:,.6g}" if isinstance(value, float) else str(value)
+
+
+def print_json(value: Any) -> None:
+    """Print JSON; numbers that are none are null."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {str(key): plain(item) for key, item in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [plain(item) for item in value]
+        if hasattr(value, "item"):
+            value = value.item()
+        return None if isinstance(value, float) and not math.isfinite(value) else value
+
+    print(json.dumps(plain(value), indent=2, allow_nan=False))

@@ -8,12 +8,15 @@ what is learned, and how, is the learner's.
 | `StreamClassifier` | two classes or many                     | binary and multiclass                      |
 | `StreamRegressor`  | numbers and counts                      | regression                                 |
 | `StreamRanker`     | the order of each query's rows          | ranking and binary, on pairs of rows       |
+
+`CertifiedClassifier` and `CertifiedRegressor` are faces of `proxstream.batch`: they solve a problem and prove it.
 """
 
 from __future__ import annotations
 
+from .certified import CertifiedClassifier, CertifiedRegressor
 from .classifier import StreamClassifier
 from .ranker import StreamRanker
 from .regressor import StreamRegressor
 
-__all__ = ["StreamClassifier", "StreamRanker", "StreamRegressor"]
+__all__ = ["CertifiedClassifier", "CertifiedRegressor", "StreamClassifier", "StreamRanker", "StreamRegressor"]

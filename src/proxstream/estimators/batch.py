@@ -37,11 +37,12 @@ from .classifier import TWINS
 from .components import Composed
 from .probabilities import has_probabilities, log_probabilities
 from .rows import encoded
+from .stored import Stored
 
 DEFAULT_PENALTY = L2(1e-4)
 
 
-class BatchEstimator(Composed):
+class BatchEstimator(Stored, Composed):
     """A linear model that ends with a proof; subclasses tell what labels mean and how to solve."""
 
     _kinds: tuple[str, ...]  # of losses that the estimator takes

@@ -106,7 +106,6 @@ class StreamClassifier(ClassifierMixin, StreamEstimator):  # type: ignore[misc]
     """
 
     _kinds = ("binary", "multiclass")
-    __proxstream_kind__ = "stream_classifier"
 
     def __init__(
         self,

@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 from .._checks import Array, vector
 from ..algorithms import Algorithm
 from ..losses import Loss
+from ..metrics import pair_accuracy
 from ..penalties import Penalty
 from .base import StreamEstimator
 from .rows import Batch
@@ -90,7 +91,6 @@ class StreamRanker(StreamEstimator):
 
     _kinds = ("ranking", "binary")
     _ranks = True
-    __proxstream_kind__ = "stream_ranker"
 
     def __init__(
         self,
@@ -238,32 +238,6 @@ class StreamRanker(StreamEstimator):
         found = [pair_accuracy(scores[query], y[query]) for query in queries]
         told = [accuracy for accuracy in found if not np.isnan(accuracy)]
         return float(np.mean(told)) if told else float("nan")
-
-
-def pair_accuracy(scores: Array, y: Array) -> float:
-    """Return the share of pairs with different y whose scores are in the same order, equal scores counting half.
-
-    With C pairs in the right order, D in the wrong one and T of different y in all it is (1 + (C - D) / T) / 2.
-
-    >>> pair_accuracy(np.array([0.1, 0.3, 0.3, 0.2]), np.array([0, 1, 2, 2]))
-    0.7
-    """
-    from scipy.stats import kendalltau
-
-    n = len(y)
-    all_pairs = n * (n - 1) / 2
-    different, apart = (all_pairs - np.sum(k * (k - 1) / 2) for k in (_counts(y), _counts(scores)))
-    if different == 0.0:
-        return float("nan")
-    if apart == 0.0:
-        return 0.5
-    # Kendall's tau-b is (C - D) / sqrt(different * apart), in n log n steps.
-    balance = np.rint(kendalltau(scores, y).statistic * np.sqrt(different * apart))
-    return float(0.5 * (1.0 + balance / different))
-
-
-def _counts(values: Array) -> Array:
-    return np.unique(values, return_counts=True)[1]
 
 
 def _checked_qid(qid: Any, n_rows: int) -> Array:

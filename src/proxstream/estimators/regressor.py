@@ -85,7 +85,6 @@ class StreamRegressor(RegressorMixin, StreamEstimator):  # type: ignore[misc]
     """
 
     _kinds = ("regression",)
-    __proxstream_kind__ = "stream_regressor"
 
     def __init__(
         self,

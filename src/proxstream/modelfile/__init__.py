@@ -5,7 +5,6 @@ its learner, what the features and labels mean, and how it has learned so far. `
 
 A class can be stored if it is in `KINDS` and has
 
-    __proxstream_kind__                           its name there
     __proxstream_save__(self, weights_only)       -> dict: what it is made of: numbers, text, arrays, components, models
     __proxstream_load__(cls, parts)               classmethod: makes it again, after checking what it is given
 
@@ -17,20 +16,41 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from .._checks import Array
 from .codec import Decoder, Encoder, Saved
 from .container import Header, ModelFileError, read, replacing, write
 
-__all__ = ["KINDS", "SCHEMA", "ModelFileError", "load", "pack", "read", "replacing", "save", "unpack", "write"]
+if TYPE_CHECKING:
+    from ..model import Model
+
+__all__ = [
+    "KINDS",
+    "SCHEMA",
+    "ModelFileError",
+    "load",
+    "load_model",
+    "pack",
+    "read",
+    "replacing",
+    "save",
+    "unpack",
+    "write",
+]
 
 SCHEMA = 1
 
 # Where the class of each kind lives.
 KINDS = {
+    "certified_classifier": ("proxstream.estimators", "CertifiedClassifier"),
+    "certified_regressor": ("proxstream.estimators", "CertifiedRegressor"),
     "learner": ("proxstream.learner", "Learner"),
     "model": ("proxstream.model", "Model"),
+    "sdca_classifier": ("proxstream.estimators", "SDCAClassifier"),
+    "sdca_regressor": ("proxstream.estimators", "SDCARegressor"),
     "stream_classifier": ("proxstream.estimators", "StreamClassifier"),
     "stream_ranker": ("proxstream.estimators", "StreamRanker"),
     "stream_regressor": ("proxstream.estimators", "StreamRegressor"),
@@ -90,6 +110,50 @@ def load(path: str | os.PathLike[str]) -> Any:
         raise ModelFileError(f"{os.fspath(path)}: {error}") from None
 
 
+def load_model(path: str | os.PathLike[str]) -> Model:
+    """Return what any file holds as a `Model`, which the command line works with; scikit-learn is not imported.
+
+    An estimator is taken for its learner, its classes and the names of its columns.
+    """
+    header, arrays = read(path)
+    try:
+        return _as_model(header, arrays)
+    except ModelFileError as error:
+        raise ModelFileError(f"{os.fspath(path)}: {error}") from None
+
+
+def _as_model(header: Header, arrays: dict[str, Array]) -> Model:
+    from ..model import Model
+
+    if header.get("kind") == "checkpoint":
+        raise ModelFileError("is a checkpoint, no model: proxstream train --resume goes on from it")
+    entry: Any = header.get("model")
+    parts = entry.get("with") if isinstance(entry, dict) else None
+    if not isinstance(parts, dict) or entry.get("kind") in ("model", "learner", "weights"):
+        found = unpack(header, arrays)
+        return found if isinstance(found, Model) else Model(found)
+    # An estimator: what it is made of is as it would be without it.
+    inner = parts.get("learner")
+    if inner is None:
+        raise ModelFileError(f"holds a {str(entry.get('kind'))[:40]} that has not been fitted")
+    learner = unpack({"schema": header.get("schema"), "model": inner}, arrays)
+    try:
+        fitted = Decoder(arrays, _refuse).decode(parts["fitted"])
+        names = [str(name).encode() for name in fitted.get("feature_names_in_", ())]
+        table: dict[str, Array] = {
+            "keys": np.arange(len(names), dtype=np.uint64),
+            "names": np.frombuffer(b"".join(names), np.uint8),
+            "ends": np.cumsum([len(name) for name in names], dtype=np.int64),
+        }
+        return Model(learner, tuple(fitted.get("classes_", np.empty(0)).tolist()), names=table if names else {})
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise ModelFileError(f"is damaged: {' '.join(str(error).split())[:300]}") from None
+
+
+def _refuse(kind: str, parts: dict[str, Any]) -> Any:
+    raise ValueError(f"no {kind[:40]} is expected here")
+
+
 def pack(model: Any, *, weights_only: bool = False) -> tuple[Header, dict[str, Array]]:
     """Return a model as a header and arrays, which `write` takes; the arrays are the model's own, not copied.
 
@@ -100,12 +164,12 @@ def pack(model: Any, *, weights_only: bool = False) -> tuple[Header, dict[str, A
     """
 
     def saved(value: Any) -> Saved | None:
-        kind = getattr(type(value), "__proxstream_kind__", None)
-        if kind is None:
+        if not hasattr(type(value), "__proxstream_save__"):
             return None
-        if type(value) is not _class(kind):
-            raise TypeError(f"{type(value).__name__} is a subclass, which a model file does not know: save a {kind}")
-        return kind, value.__proxstream_save__(weights_only)
+        for kind, (_, name) in KINDS.items():
+            if type(value).__name__ == name and type(value) is _class(kind):
+                return kind, value.__proxstream_save__(weights_only)
+        raise TypeError(f"{type(value).__name__} is a subclass, which a model file does not know")
 
     encoder = Encoder(saved)
     encoded = encoder.encode(model, "")

@@ -1,0 +1,39 @@
+"""`proxstream evaluate`: how good a model is on labelled data."""
+
+from __future__ import annotations
+
+from .common import AsJSON, Data, Format, Labelled, ModelFile, OneBased, facts, open_data, print_json, show, table
+
+EPILOG = """\b
+Examples:
+  proxstream evaluate model.psm test.svm
+  proxstream evaluate model.psm test.svm --json
+"""
+
+
+def evaluate(
+    model: ModelFile, data: Data, format: Format = None, one_based: OneBased = None, json: AsJSON = False
+) -> None:
+    """Measure a model on labelled data.
+
+    Two classes: loss, accuracy, AUC and how well probabilities are calibrated. More classes: each one's precision and
+    recall. Numbers: errors and R2. Ranks: NDCG and pairs in order. Rows count by their weights.
+    """
+    from ..metrics import measures
+    from ..modelfile import load_model
+
+    made = load_model(model)
+    found = measures(made)
+    with open_data(made, data, format, one_based) as stream:
+        for chunk in Labelled(made, stream).chunks():
+            found.add(made.scores(chunk.rows), chunk.rows.y, chunk.rows.c, chunk.qid)
+    measured, tables = found.facts(), found.tables()
+    if not measured["rows"]:
+        raise ValueError(f"{', '.join(stream.names)}: no rows to measure")
+    if json:
+        listed = {t.title: [dict(zip(t.columns, row, strict=True)) for row in t.rows] for t in tables}
+        print_json(measured | listed)
+        return
+    show(facts(measured.items()))
+    for t in tables:
+        show(["", f"# {t.title}", *table(t.columns, t.rows)])
