@@ -16,14 +16,10 @@ from typing import Any
 
 from numba.extending import register_jitable
 
-from ..losses import numerics
 from .jit import compiled, generic
 from .losses import TUPLES, slope, value
 
 FAR = 1e300  # a prediction so far out that the slope there is the limit
-
-for _helper in (numerics.xlogx, numerics.negative_entropy):
-    register_jitable(_helper)
 
 
 @generic

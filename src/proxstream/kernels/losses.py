@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import builtins
 import hashlib
+import math
 import uuid
 from collections import namedtuple
 from dataclasses import fields
@@ -19,16 +20,62 @@ from typing import Any
 import numba
 import numpy as np
 from numba import types
-from numba.extending import register_jitable
+from numba.extending import overload, register_jitable
 
 from .. import losses as library
 from ..losses import Loss, numerics
 from ..losses.custom import Custom
 from .jit import CACHE_FOLDER, INTERPRETED, generic
 
-_CALLABLE = {numerics.sigmoid, numerics.inside, numerics.clipped, numerics.exp_or_inf}  # from compiled code
-for _helper in _CALLABLE:
-    register_jitable(_helper)
+LARGEST_EXPONENT = 709.78  # of an exponential that is a number
+
+
+def _sigmoid(z):
+    e = math.exp(-abs(z))
+    return (1.0 if z >= 0.0 else e) / (1.0 + e)
+
+
+def _inside(ok, value):
+    return value if ok else np.inf
+
+
+def _clipped(r, c):
+    m = max(abs(r), c)
+    return r / m if m > 0.0 else 0.0
+
+
+def _exp_or_inf(p):
+    return math.exp(p) if p <= LARGEST_EXPONENT else np.inf
+
+
+def _xlogx(x):
+    return x * math.log(x) if x > 0.0 else 0.0
+
+
+def _negative_entropy(t):
+    if t < 0.0 or t > 1.0:
+        return np.inf
+    return (t * math.log(t) if t > 0.0 else 0.0) + ((1.0 - t) * math.log1p(-t) if t < 1.0 else 0.0)
+
+
+# The helpers of the losses' bodies, for one number: compiled, their array forms would make arrays of one number each.
+_SCALAR = {
+    numerics.sigmoid: _sigmoid,
+    numerics.inside: _inside,
+    numerics.clipped: _clipped,
+    numerics.exp_or_inf: _exp_or_inf,
+    numerics.xlogx: _xlogx,
+    numerics.negative_entropy: _negative_entropy,
+}
+_CALLABLE = set(_SCALAR)  # from compiled code
+
+
+def _let_compiled_code_call(helper: Any, scalar: Any) -> None:
+    overload(helper, strict=False)(lambda *arguments: scalar)
+
+
+for _helper, _scalar in _SCALAR.items():
+    _let_compiled_code_call(_helper, _scalar)
 
 
 @generic
