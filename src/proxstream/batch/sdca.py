@@ -3,7 +3,7 @@
     min_w,b  sum_i p_i phi(<x_i, w> + b, y_i) + Psi(w)        Psi(w) = sum_j l1_j |w_j| + (l2_j / 2) w_j^2, all l2_j > 0
 
 Each step moves the dual variable of one row, and with it v = sum_i p_i alpha_i x_i and the weights
-w = grad Psi*(v) = soft(v, l1) / l2 (`proxstream.kernels.sdca`). A pass sums the rows' local gaps as it meets them and so
+w = grad Psi*(v) = soft(v, l1) / l2 (`proxstream.kernels.sdca`). A pass sums the rows' local gaps as it meets them; that
 estimates the duality gap for nothing; where the estimate comes near `tol`, weights, primal and dual value are computed
 afresh from alpha, and that certificate decides.
 
