@@ -2,5 +2,6 @@
 
 from .base import Chunk, DataError, Position
 from .core import Stream, open_stream
+from .rowcache import write_cache
 
-__all__ = ["Chunk", "DataError", "Position", "Stream", "open_stream"]
+__all__ = ["Chunk", "DataError", "Position", "Stream", "open_stream", "write_cache"]

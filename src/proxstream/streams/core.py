@@ -94,6 +94,19 @@ class Stream:
                 seed = end.check
 
     @property
+    def dtype(self) -> str:
+        """The name of the values' type."""
+        return str(np.dtype(self._settings.dtype))
+
+    @property
+    def used_featurizer(self) -> Featurizer | None:
+        """The featurizer, if the rows were made by one."""
+        from .featurizer import Featurizer
+
+        made = isinstance(self._settings.features, Featurizer) or "featurizer" in vars(self._settings)
+        return self.featurizer if made else None
+
+    @property
     def featurizer(self) -> Featurizer:
         """What makes features of names and columns; it is the same in every pass."""
         return self._settings.featurizer
@@ -185,6 +198,11 @@ def open_stream(
     if not isinstance(zero_based, (bool, np.bool_)):
         raise TypeError(f"zero_based must be True or False, got {zero_based!r}")
     Faults(on_error, quarantine)
+    told = None if format is None else formats.get(format)
+    found = sources(source)
+    kinds = [told or formats.tell(one) for one in found]
+    for one, kind in zip(found, kinds, strict=True):
+        features = kind.told(one, features, dtype)
     settings = Settings(
         features=features,
         dtype=np.dtype(dtype).type,
@@ -194,9 +212,6 @@ def open_stream(
         max_line_bytes=_checks.integer("max_line_bytes", max_line_bytes, low=1),
         options=options,
     )
-    told = None if format is None else formats.get(format)
-    found = sources(source)
-    kinds = [told or formats.tell(one) for one in found]
     known = {name for kind in kinds for name in kind.options}
     for name in options:
         if name not in known:

@@ -49,10 +49,15 @@ class Format(NamedTuple):
     extensions: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
     checksum: str = "text:checksum"  # (source, seed, closed) -> the check at the file's end
+    features: str = ""  # (source, features given, dtype) -> the features, where the source itself tells them
 
     def read(self, job: Job) -> Iterator[Chunk]:
         """Read a source."""
         return iter(_load(self.reader)(job))
+
+    def told(self, source: Source, given: Any, dtype: Any) -> Any:
+        """Return the features that a source tells of, or else those given."""
+        return _load(self.features)(source, given, dtype) if self.features else given
 
     def check(self, source: Source, seed: int, closed: Callable[[], bool]) -> int:
         """Return the check at a source's end."""
@@ -64,7 +69,7 @@ FORMATS = {
     for one in (
         Format("svmlight", "svmlight:read", (".svm", ".svmlight", ".libsvm")),
         Format("vw", "vw:read", (".vw",), ("digits",)),
-        Format("cache", "rowcache:read", (".psr",)),
+        Format("cache", "rowcache:read", (".psr",), features="rowcache:features"),
         Format("csv", "tables:read_csv", (".csv",)),
         Format("tsv", "tables:read_csv", (".tsv",)),
         Format("jsonl", "tables:read_jsonl", (".jsonl", ".ndjson")),

@@ -72,11 +72,11 @@ def checksum(source: Source, seed: int, closed: Callable[[], bool]) -> int:
     """Return the check at a file's end, reading all of it."""
     check = Checksum(seed)
     with source.open(closed) as opened:
-        _skim(opened, check, None)
+        skim(opened, check, None)
     return check.value()
 
 
-def _skim(opened: Opened, check: Checksum, n_bytes: int | None) -> tuple[int, int]:
+def skim(opened: Opened, check: Checksum, n_bytes: int | None) -> tuple[int, int]:
     """Read so many bytes (None: all) for their checksum alone; return the bytes and the lines there were."""
     piece = bytearray(PIECE)
     array = np.frombuffer(piece, np.uint8)
@@ -146,7 +146,7 @@ def read_lines(job: Job, parser: Parser) -> Iterator[Chunk]:
     """Yield the rows of a text source, from `job.start` on."""
     with job.source.open(job.closed) as opened:
         check = Checksum(job.seed)
-        offset, lines = _skim(opened, check, job.start.offset)
+        offset, lines = skim(opened, check, job.start.offset)
         if offset < job.start.offset:
             raise changed(job, f"it has {offset} bytes where {job.start.offset} had been read")
         if offset and check.value() != job.start.check:
