@@ -115,7 +115,7 @@ def test_help_names_every_command() -> None:
     done = run("--help")
     assert done.returncode == 0
     assert done.stdout.startswith("Usage: proxstream [OPTIONS] COMMAND")
-    assert re.search(r"^  demo  \S.*\.$", done.stdout, flags=re.MULTILINE)
+    assert re.search(r"^  demo +\S.*\.$", done.stdout, flags=re.MULTILINE)
     assert run().stdout == done.stdout
 
 

@@ -28,6 +28,7 @@ class Memory:
     """Rows in memory as a source, in chunks of any sizes."""
 
     def __init__(self, rows: RowBlock, cuts: list[int], qid: Any = None) -> None:
+        self.names = ["memory"]
         self.rows, self.cuts, self.qid = rows, sorted({c for c in cuts if 0 < c < rows.n_rows}), qid
 
     def chunks(self, start: Position = Position()) -> Iterator[Chunk]:  # noqa: B008

@@ -13,18 +13,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from . import certify, evaluate, inspect, predict
-from .common import guarded, told
+from . import certify, evaluate, inspect, predict, train
+from .common import Stopped, UsageError, guarded, spelled_out, told
 from .demo import demo
 
 DONE, BAD_DATA, BAD_USAGE, INTERRUPTED = 0, 1, 2, 130
-
-# typer has lent its exceptions from click and then moved them; that BadParameter is a UsageError has stayed.
-UsageError: Any = typer.BadParameter.__base__
 
 app = typer.Typer(name="proxstream", add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
@@ -44,6 +41,7 @@ def proxstream(
         typer.echo(context.get_help())
 
 
+app.command(context_settings={"ignore_unknown_options": True}, epilog=train.EPILOG)(guarded(train.train))
 app.command(epilog=predict.EPILOG)(guarded(predict.predict))
 app.command(epilog=evaluate.EPILOG)(guarded(evaluate.evaluate))
 app.command(epilog=inspect.EPILOG)(guarded(inspect.inspect))
@@ -59,12 +57,16 @@ def main(args: Sequence[str] | None = None) -> int:
     """
     try:
         # In this mode typer returns the code of a typer.Exit, and what the command returned otherwise: None.
-        code = app(None if args is None else list(args), prog_name="proxstream", standalone_mode=False)
+        words = spelled_out(sys.argv[1:] if args is None else args)
+        code = app(words, prog_name="proxstream", standalone_mode=False)
     except UsageError as error:
         command = error.ctx.command_path if error.ctx else "proxstream"
         message = " ".join(error.format_message().split()).rstrip(".")
         print(f"{command}: {message}; see {command} --help", file=sys.stderr)
         return BAD_USAGE
+    except Stopped as stopped:
+        print(stopped, file=sys.stderr)
+        return INTERRUPTED
     except (typer.Abort, KeyboardInterrupt):
         code = INTERRUPTED
     except (ValueError, FloatingPointError, OSError, MemoryError) as error:

@@ -7,6 +7,7 @@ import math
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -30,6 +31,35 @@ AsJSON = Annotated[bool, typer.Option("--json", help="Tell it as JSON.")]
 
 
 # -- how a command ends --------------------------------------------------------------------------
+
+# typer has lent its exceptions from click and then moved them; that BadParameter is a UsageError has stayed.
+UsageError: Any = typer.BadParameter.__base__
+
+
+class Stopped(Exception):  # noqa: N818 - asked for, no error
+    """An interrupt that was waited for: the message tells how to go on. Exit code 130."""
+
+
+@contextmanager
+def usage() -> Iterator[None]:
+    """Let what a part of the package says against its parameters be bad usage."""
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        raise UsageError(str(error)) from None
+
+
+def spelled_out(args: Sequence[str]) -> list[str]:
+    """Return the words of a command line with `--on-error quarantine FILE` as the two options that it stands for.
+
+    >>> spelled_out(["train", "a.svm", "--on-error", "quarantine", "bad.txt"])
+    ['train', 'a.svm', '--on-error', 'quarantine', '--quarantine', 'bad.txt']
+    """
+    words = [part for word in args for part in (word.split("=", 1) if word.startswith("--on-error=") else [word])]
+    for i in range(len(words) - 2):
+        if words[i : i + 2] == ["--on-error", "quarantine"] and not words[i + 2].startswith("-"):
+            return [*words[: i + 2], "--quarantine", *words[i + 2 :]]
+    return words
 
 
 def guarded(command: Callable[..., None]) -> Callable[..., None]:
@@ -97,7 +127,8 @@ class Labelled:
         several = model.learner.n_outputs > 1
         if several and any(isinstance(label, str) for label in model.classes):
             raise ValueError(f"the model's classes are texts, {', '.join(model.classes)}, which data files have not")
-        self._labels = Labels(model.loss, tuple(model.classes) if several else ())
+        usual = not several and tuple(model.classes) in ((-1.0, 1.0), (0.0, 1.0))
+        self._labels = Labels(model.loss, () if usual else tuple(model.classes))
         self._ranks, self.stream = model.learner.ranking, stream
 
     def chunks(self) -> Iterator[Chunk]:

@@ -134,8 +134,8 @@ class Located:
         suffix = PurePath(self.name).suffix.lower()
         self.compression = COMPRESSIONS.get(suffix)
         if self.compression is None and suffix not in BINARY:
-            with self.native() as file:
-                self.compression = compression_of(file.read(4))
+            with self.native() if self._system is not None else open(self._path, "rb") as file:
+                self.compression = compression_of(file.read(4))  # without pyarrow, which takes a while to import
 
     def native(self) -> Any:
         """Return it as a pyarrow file of random access."""

@@ -12,11 +12,15 @@ import glob
 import os
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from .._checks import Array
 from .session import Session
 
-KIND = "checkpoint"
+if TYPE_CHECKING:
+    from ..streams.featurizer import Featurizer
+
+KIND, NAMES = "checkpoint", "names."
 
 
 class SettingsChangedError(ValueError):
@@ -25,6 +29,19 @@ class SettingsChangedError(ValueError):
     def __init__(self, path: str, name: str, told: Any, kept: Any) -> None:
         super().__init__(f"{path}: was made with {name} {_shown(kept)}, this run has {_shown(told)}")
         self.name = name
+
+
+class Kept(NamedTuple):
+    """A checkpoint that was found: what the session remembers, and the meaning of features if they had to be told."""
+
+    session: dict[str, Any]
+    features: dict[str, Any] | None
+    arrays: dict[str, Array]
+
+    @property
+    def names(self) -> dict[str, Array]:
+        """The names of features."""
+        return {name.removeprefix(NAMES): a for name, a in self.arrays.items() if name.startswith(NAMES)}
 
 
 class Keeper:
@@ -46,22 +63,29 @@ class Keeper:
         self._rows, self._seconds = rows, seconds
         self._last_rows, self._last_time = 0, time.monotonic()
 
-    def keep_if_due(self, session: Session) -> None:
-        """Write a checkpoint if one is due."""
-        due = 0 < self._rows <= session.facts.all_rows - self._last_rows
-        if due or 0.0 < self._seconds <= time.monotonic() - self._last_time:
-            self.keep(session)
+    def is_due(self, session: Session) -> bool:
+        """Tell whether a checkpoint is due."""
+        rows = session.facts.all_rows - self._last_rows
+        return 0 < self._rows <= rows or 0.0 < self._seconds <= time.monotonic() - self._last_time
 
-    def keep(self, session: Session) -> None:
-        """Write a checkpoint."""
+    def keep(self, session: Session, featurizer: Featurizer | None = None) -> None:
+        """Write a checkpoint.
+
+        The reader is ahead of the session; of the names of features those are kept that the session's rows brought.
+        """
         from .. import modelfile
 
-        header = {"kind": KIND, "settings": self._settings, "session": session.record()}
-        modelfile.write(self.path, header, session.arrays())
+        header = {"kind": KIND, "settings": self._settings, "session": session.record(), "features": None}
+        arrays = session.arrays()
+        if featurizer is not None:
+            header["features"] = featurizer.spec.to_json()
+            names = featurizer.arrays(session.facts.position.names)
+            arrays |= {f"{NAMES}{name}": array for name, array in names.items()}
+        modelfile.write(self.path, header, arrays)
         self._last_rows, self._last_time = session.facts.all_rows, time.monotonic()
 
-    def resume(self, session: Session) -> bool:
-        """Put the session where the checkpoint stands and return True; False if there is no checkpoint.
+    def find(self) -> Kept | None:
+        """Return the checkpoint if there is one.
 
         Raises
         ------
@@ -71,16 +95,14 @@ class Keeper:
             if the file is no checkpoint, or is damaged.
         """
         if not os.path.lexists(self.path):
-            return False
+            return None
         from .. import modelfile
 
         header, arrays = modelfile.read(self.path)
         if header.get("kind") != KIND:
             raise ValueError(f"{self.path}: is no checkpoint, but a {header.get('kind')!r}")
         compare(self.path, self._settings, header["settings"])
-        session.restore(header["session"], arrays)
-        self._last_rows = session.facts.all_rows
-        return True
+        return Kept(header["session"], header["features"], arrays)
 
     def clear(self) -> None:
         """Remove the checkpoint, and what a killed run may have left half written."""

@@ -32,13 +32,13 @@ class Labelled(NamedTuple):
 class Labels:
     """How labels are read, and what rows of a label weigh.
 
-    Two classes: 1 is the positive one, 0 and -1 both mean the negative one. More classes: each of `classes` is a label,
-    the first is class 0. Numbers and relevances stand for themselves.
+    Two classes: 1 is the positive one, 0 and -1 both mean the negative one; or the two of `classes`, the negative one
+    first. More classes: each of `classes` is a label, the first is class 0. Numbers and ranks stand for themselves.
 
     Parameters
     ----------
     loss : Loss
-    classes : labels of the classes in order; empty unless there are more than two
+    classes : labels of the classes in order; empty for two classes with the usual labels, and where there are none
     weights : what multiplies the weight of a row with this label
 
     Examples
@@ -54,6 +54,12 @@ class Labels:
     loss: Loss
     classes: tuple[float, ...] = ()
     weights: Mapping[float, float] = field(default_factory=dict)
+
+    @property
+    def n_outputs(self) -> int:
+        """Scores a row: one a class, one in all for two classes told apart by a sign."""
+        two = len(self.classes) == 2 and self.loss.kind == "binary"
+        return 1 if two else max(len(self.classes), 1)
 
     @property
     def accepted(self) -> str:
@@ -82,7 +88,8 @@ class Labels:
             order = np.argsort(self.classes)
             known = np.asarray(self.classes)[order]
             place = np.minimum(np.searchsorted(known, given), len(known) - 1)
-            return order[place].astype(np.float64), np.asarray(known[place] == given)
+            classes = order[place].astype(np.float64)
+            return classes if self.n_outputs > 1 else 2.0 * classes - 1.0, np.asarray(known[place] == given)
         if self.loss.kind == "binary":
             positive = given == 1.0
             return np.where(positive, 1.0, -1.0), np.asarray(positive | (given == 0.0) | (given == -1.0))

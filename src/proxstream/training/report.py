@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -36,6 +36,16 @@ class Pass(NamedTuple):
     rows: int
     mean_loss: float
     held_out_loss: float
+
+
+def record(told: Line | Pass) -> dict[str, Any]:
+    """Return a line or a pass as a dict, without what is not known.
+
+    >>> record(Pass(1, 100, 0.5, math.nan))
+    {'pass': 1, 'rows': 100, 'mean_loss': 0.5}
+    """
+    named = {"pass" if name == "number" else name: value for name, value in told._asdict().items()}
+    return {name: value for name, value in named.items() if not (isinstance(value, float) and math.isnan(value))}
 
 
 def prediction(loss: Loss, scores: Array | float) -> float:

@@ -27,12 +27,14 @@ from ..engines.threads import part
 from ..learner import Learner
 from ..streams.base import Chunk, Position
 from . import metrics, report
-from .labels import Labels
+from .labels import BadLabelError, Labelled, Labels
 from .report import Line, Pass
 
 
 class Source(Protocol):
     """What chunks come from: `proxstream.open_stream` makes one."""
+
+    names: list[str]  # of its files
 
     def chunks(self, start: Position = ...) -> Iterator[Chunk]:
         """Yield the chunks behind a place."""
@@ -85,6 +87,8 @@ class Facts:
     last_line: tuple[float, float] = (0.0, 0.0)  # and at the last line
     held_out: tuple[float, float] = (0.0, 0.0)  # sums of loss and weight of this pass
     best_pass: int = -1
+    zeros: bool = False  # whether a label was 0, and whether one was -1
+    negatives: bool = False
     done: bool = False
 
 
@@ -100,6 +104,7 @@ class Session:
     held_out : Source, optional
         Rows to predict after each pass.
     on_line : function of a Line
+    on_pass : function of a Pass
     on_chunk : function, called after each chunk when the session stands between two
     """
 
@@ -111,6 +116,7 @@ class Session:
         *,
         held_out: Source | None = None,
         on_line: Callable[[Line], None] | None = None,
+        on_pass: Callable[[Pass], None] | None = None,
         on_chunk: Callable[[], None] | None = None,
     ) -> None:
         self.learner, self.labels, self.plan = learner, labels, plan or Plan()
@@ -123,8 +129,25 @@ class Session:
         self.tally = metrics.tally(learner.loss, learner.n_outputs, ranking=learner.ranking)
         self.best: dict[str, Array] = {}
         self._held_out = held_out
-        self._on_line, self._on_chunk = on_line, on_chunk
+        self._on_line, self._on_pass, self._on_chunk = on_line, on_pass, on_chunk
         self._waiting = self._stop = False
+
+    @property
+    def mean_loss(self) -> float:
+        """The mean loss of this pass so far."""
+        return _mean(self.learner.loss_sums, self.facts.pass_began)
+
+    @property
+    def progressive_loss(self) -> float:
+        """The mean loss of predictions made before their rows were first learned, in this session."""
+        return self.passes[0].mean_loss if self.passes else self.mean_loss
+
+    @property
+    def classes(self) -> tuple[float, ...]:
+        """The labels of the classes as the data have them, none where there are none."""
+        if self.labels.classes or self.learner.loss.kind != "binary":
+            return self.labels.classes
+        return (0.0, 1.0) if self.facts.zeros and not self.facts.negatives else (-1.0, 1.0)
 
     # ---- running
 
@@ -132,7 +155,7 @@ class Session:
         """Read the source to its end, as often as planned, from where the session stands."""
         while not self.facts.done:
             for chunk in self._waited(source.chunks(self.facts.position)):
-                self._take(chunk)
+                self._take(chunk, source)
                 self.facts.position = chunk.end
                 if self._on_chunk is not None:
                     self._on_chunk()
@@ -162,25 +185,37 @@ class Session:
             if hasattr(chunks, "close"):
                 chunks.close()
 
-    def _take(self, chunk: Chunk) -> None:
+    def _take(self, chunk: Chunk, source: Source) -> None:
         facts, plan = self.facts, self.plan
-        rows, kept = self.labels.read(chunk.rows, skip=plan.skip_bad)
+        rows, kept = self._labelled(chunk, source)
         given, qid = chunk.rows.y, chunk.qid
         if kept is not None:
             facts.bad_labels += len(given) - len(kept)
             given, qid = given[kept], None if qid is None else qid[kept]
+        if not facts.negatives:
+            facts.zeros = facts.zeros or bool((given == 0.0).any())
+            facts.negatives = bool((given == -1.0).any())
         rows = rows._replace(data=rows.data.astype(self.learner.dtype, copy=False))
-        start = 0
+        start, n_bytes = 0, facts.n_bytes
         while start < rows.n_rows:
             stop = min(start + report.next_told(facts.rows, plan.every) - facts.rows, rows.n_rows)
             piece = part(rows, start, stop)
             scores = self._learn(piece, None if qid is None else qid[start:stop])
             facts.rows += stop - start
             facts.all_rows += stop - start
+            facts.n_bytes = n_bytes + chunk.n_bytes * stop // rows.n_rows
             if report.is_told(facts.rows, plan.every):
                 self._tell(piece, scores, float(given[stop - 1]))
             start = stop
-        facts.n_bytes += chunk.n_bytes
+        facts.n_bytes = n_bytes + chunk.n_bytes
+
+    def _labelled(self, chunk: Chunk, source: Source) -> Labelled:
+        """Return the rows with the loss's labels; an error tells the file and the row in it, from 1."""
+        try:
+            return self.labels.read(chunk.rows, skip=self.plan.skip_bad)
+        except BadLabelError as error:
+            row = chunk.end.row - chunk.rows.n_rows + error.row
+            raise BadLabelError(row, f"{source.names[chunk.end.file]}: row {row + 1}: {error}") from None
 
     def _learn(self, rows: RowBlock, qid: Array | None) -> Array:
         """Learn rows, those to be held out with weight 0; return the scores."""
@@ -232,7 +267,7 @@ class Session:
         if self.learner.ranking:
             return math.nan
         told = report.prediction(self.learner.loss, scores[-1])
-        return self.labels.classes[int(told)] if self.labels.classes else told
+        return self.labels.classes[int(told)] if self.learner.n_outputs > 1 else told
 
     # ---- passes
 
@@ -242,9 +277,10 @@ class Session:
             raise NoRowsError("there are no rows to learn from")
         if self._held_out is not None:
             facts.held_out = self._held_out_losses(self._held_out)
-        mean_loss = _mean(learner.loss_sums, facts.pass_began)
-        ended = Pass(facts.number + 1, facts.rows, mean_loss, _mean(facts.held_out, (0.0, 0.0)))
+        ended = Pass(facts.number + 1, facts.rows, self.mean_loss, _mean(facts.held_out, (0.0, 0.0)))
         self.passes.append(ended)
+        if self._on_pass is not None:
+            self._on_pass(ended)
         if facts.number > 0:  # the progressive loss is that of rows never seen
             learner.loss_sums = facts.pass_began
         if plan.early_stop:
@@ -265,6 +301,8 @@ class Session:
             pass_began=learner.loss_sums,
             last_line=learner.loss_sums,
             best_pass=facts.best_pass,
+            zeros=facts.zeros,
+            negatives=facts.negatives,
         )
 
     def _compare(self, ended: Pass) -> None:
@@ -285,7 +323,7 @@ class Session:
         still: Any = _Still(learner)
         pairs = RankingEngine(still) if learner.ranking else None
         for chunk in self._waited(source.chunks(Position())):
-            rows = self.labels.read(chunk.rows).rows
+            rows = self._labelled(chunk, source).rows
             rows = rows._replace(data=rows.data.astype(learner.dtype, copy=False))
             if pairs is None:
                 add(learner.predict(rows), rows)

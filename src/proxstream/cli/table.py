@@ -1,0 +1,141 @@
+"""What training shows on stderr: a table that grows as it learns, a bar on a terminal, a summary at the end.
+
+The table is the one that users of Vowpal Wabbit know, at rows 1, 2, 4, 8, ... A line costs one look at the model; the
+bar is drawn ten times a second at most.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from typing import IO, TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..training import Line
+
+REFRESH = 0.1  # seconds between two looks of the bar
+
+COLUMNS = (
+    ("rows", 12),
+    ("mean loss", 11),
+    ("since last", 12),
+    ("label", 9),
+    ("predicted", 11),
+    ("features", 10),
+    ("non-zeros", 12),
+    ("rows/s", 11),
+    ("MB/s", 8),
+)
+
+
+class Table:
+    """Lines of progress, under a bar if there is a terminal and the size is known.
+
+    Parameters
+    ----------
+    file : where it goes
+    several : bool
+        Tell the pass in a column of its own.
+    total : int, optional
+        Bytes to be read in all passes.
+    """
+
+    def __init__(self, file: IO[str], *, several: bool = False, total: int | None = None) -> None:
+        self._file, self._several, self._total = file, several, total
+        self._bar: Any = None
+        self._task: Any = None
+        self._drawn = 0.0
+        self._headed = False
+        self._began: float | None = None
+        self._begin_rows = self._begin_bytes = 0
+
+    def start(self, rows: int = 0, n_bytes: int = 0) -> None:
+        """Begin to count time and rows, of a resumed run from these on."""
+        self._began, self._begin_rows, self._begin_bytes = time.perf_counter(), rows, n_bytes
+        if self._total and self._file.isatty():
+            self._bar, self._task = _bar(self._file, self._total)
+            self._bar.start()
+            self._bar.update(self._task, completed=n_bytes)
+
+    def line(self, line: Line, all_rows: int, n_bytes: int) -> None:
+        """Show a line; speeds are those since the start."""
+        seconds = max(self.seconds, 1e-9)
+        cells = (
+            f"{line.rows:,}",
+            f"{line.mean_loss:.6f}",
+            f"{line.since_last:.6f}",
+            number(line.label),
+            "" if math.isnan(line.prediction) else f"{line.prediction:.4f}",
+            f"{line.features:,}",
+            f"{line.nonzeros:,}",
+            f"{(all_rows - self._begin_rows) / seconds:,.0f}",
+            f"{(n_bytes - self._begin_bytes) / seconds / 1e6:.2f}",
+        )
+        if not self._headed:
+            self._headed = True
+            self.write(self._row([name for name, _ in COLUMNS], "pass"))
+        self.write(self._row(cells, str(line.number)))
+
+    def moved(self, n_bytes: int, rows: int, mean_loss: float) -> None:
+        """Let the bar stand at so many bytes."""
+        now = time.perf_counter()
+        if self._bar is not None and now - self._drawn >= REFRESH:
+            self._drawn = now
+            speed = (rows - self._begin_rows) / max(self.seconds, 1e-9)
+            self._bar.update(self._task, completed=n_bytes, rows=rows, speed=speed, loss=mean_loss, refresh=True)
+
+    def stop(self) -> None:
+        """Take the bar away."""
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the start."""
+        return 0.0 if self._began is None else time.perf_counter() - self._began
+
+    def write(self, text: str) -> None:
+        """Write a line, above the bar if there is one."""
+        if self._bar is not None:
+            self._bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        else:
+            print(text, file=self._file, flush=True)
+
+    def summary(self, facts: Mapping[str, str]) -> None:
+        """Show names and values in two columns."""
+        self.stop()
+        width = max(map(len, facts), default=0)
+        self.write("")
+        for name, value in facts.items():
+            self.write(f"{name:<{width}}  {value}")
+
+    def _row(self, cells: Sequence[str], number: str) -> str:
+        row = "".join(f"{cell:>{width}}" for cell, (_, width) in zip(cells, COLUMNS, strict=True))
+        return f"{number:>4}{row}" if self._several else row
+
+
+def number(value: float) -> str:
+    """Return a label as short as it can be told.
+
+    >>> number(-1.0), number(0.125), number(123456.789)
+    ('-1', '0.125', '123457')
+    """
+    return f"{value:.6g}"
+
+
+def _bar(file: IO[str], total: int) -> tuple[Any, Any]:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    bar = Progress(
+        BarColumn(bar_width=24),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[rows]:,} rows, {task.fields[speed]:,.0f} rows/s, loss {task.fields[loss]:.5f}, ETA"),
+        TimeRemainingColumn(),
+        console=Console(file=file),
+        auto_refresh=False,
+        transient=True,
+    )
+    return bar, bar.add_task("", total=total, rows=0, speed=0.0, loss=math.nan)
