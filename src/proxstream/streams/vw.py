@@ -16,6 +16,7 @@ import numpy as np
 from .._checks import Array
 from ..blocks import NO_WEIGHTS, RowBlock
 from .base import Chunk, Settings
+from .features import parse_cross
 from .featurizer import RawRows
 from .formats import Job
 from .sheets import Sheets, Wants
@@ -51,6 +52,8 @@ class VWParser:
         self._tracked = bool(spec.crosses or spec.names or spec.bits is None or spec.drop or spec.keep is not None)
         self._spaces: list[str] = []
         self._rule = self._kernel.Rule(self._digits, self._tracked, np.empty(0, np.uint32), np.empty(0))
+        for name in dict.fromkeys(part for cross in spec.crosses for part in parse_cross(cross)):
+            self._know(name.encode())
         self._sheets = Sheets(settings, Wants(hashes=True, weights=True, spans=self._tracked))
 
     def parse(self, buffer: Array, at: int, stop: int) -> Parsed:
@@ -69,21 +72,24 @@ class VWParser:
         return parsed if fault is None else parsed._replace(fault=fault)
 
     def _meet(self, buffer: Array, where: int) -> Fault | None:
-        """Make a namespace known."""
+        """Make the namespace at this place known."""
+        end, _ = self._kernel.name_end(buffer, where, np.uint64(0))
+        name = buffer[where:end].tobytes()
+        if len(self._spaces) >= MOST_SPACES:
+            return Fault(where, f"found one more namespace, {name!r}, expected at most {MOST_SPACES} of them")
+        self._know(name)
+        return None
+
+    def _know(self, name: bytes) -> None:
         from ..kernels.hashing import hash_name
 
-        end, _ = self._kernel.name_end(buffer, where, np.uint64(0))
-        name = buffer[where:end].tobytes().decode("utf-8", "surrogateescape")
-        if len(self._spaces) == MOST_SPACES:
-            return Fault(where, f"found one more namespace, {name!r}, expected at most {MOST_SPACES} of them")
-        spec = self._featurizer.spec
-        wanted = name not in spec.drop and (spec.keep is None or name in spec.keep)
-        self._spaces.append(name)
+        spec, told = self._featurizer.spec, name.decode("utf-8", "surrogateescape")
+        wanted = told not in spec.drop and (spec.keep is None or told in spec.keep)
+        self._spaces.append(told)
         self._rule = self._rule._replace(
-            spaces=np.append(self._rule.spaces, np.uint32(hash_name(buffer[where:end].tobytes()))),
+            spaces=np.append(self._rule.spaces, np.uint32(hash_name(name))),
             wanted=np.append(self._rule.wanted, float(wanted)),
         )
-        return None
 
 
 class VWRows:
