@@ -348,7 +348,9 @@ def filled(reading: Reading) -> bytes:
 
 def sources(given: Any) -> list[Source]:
     """Return the sources that were given: a path, a glob, '-', a URI, a file object, a list of these, or a thing."""
-    if isinstance(given, list) and given and all(isinstance(one, (str, os.PathLike)) for one in given):
+    if isinstance(given, list) and all(isinstance(one, (str, os.PathLike)) for one in given):
+        if not given:
+            raise ValueError("a list of paths must name at least one, got none")
         return [source for one in given for source in sources(one)]
     if isinstance(given, (str, os.PathLike)):
         given = os.fspath(given)
