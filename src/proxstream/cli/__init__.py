@@ -17,7 +17,7 @@ from typing import Annotated
 
 import typer
 
-from . import certify, evaluate, inspect, predict, train
+from . import certify, convert, evaluate, inspect, predict, train
 from .common import Stopped, UsageError, guarded, spelled_out, told
 from .demo import demo
 
@@ -46,6 +46,7 @@ app.command(epilog=predict.EPILOG)(guarded(predict.predict))
 app.command(epilog=evaluate.EPILOG)(guarded(evaluate.evaluate))
 app.command(epilog=inspect.EPILOG)(guarded(inspect.inspect))
 app.command(epilog=certify.EPILOG)(guarded(certify.certify))
+app.command(epilog=convert.EPILOG)(guarded(convert.convert))
 app.command()(guarded(demo))
 
 

@@ -39,10 +39,10 @@ def certify(
     """
     from ..modelfile import load_model
 
+    if "-" in data:
+        raise typer.BadParameter("the data are read several times, which standard input cannot be: give files")
     made = load_model(model)
     with open_data(made, data, format, one_based) as stream:
-        if not stream.rereadable:
-            raise typer.BadParameter("certify reads the data several times, which standard input cannot be: give files")
         told = _certified(made, Labelled(made, stream), loss, l1, l2)
     if json:
         print_json(told)
