@@ -326,7 +326,7 @@ def test_certify_several_classes_in_words(run: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["rows", "rows-queries", "rows-numbers"])
-@pytest.mark.parametrize("target", ["out.svm", "out.libsvm.gz", "out.svm.zst", "out.svm.bz2", "out.svm.lz4"])
+@pytest.mark.parametrize("target", ["out.svm", "out.libsvm.gz", "out.svm.zst", "out.svm.bz2", "out.svm.lz4", "out.psr"])
 def test_rows_come_back_bit_for_bit(run: Any, place: Path, tmp_path: Path, name: str, target: str) -> None:
     done = run("convert", f"{name}.svm", str(tmp_path / target))
     assert (done.code, done.out, done.err) == (0, "", "")

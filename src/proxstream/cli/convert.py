@@ -10,12 +10,13 @@ from typing import Annotated, Any, BinaryIO
 
 import typer
 
-from .common import Format, features_of
+from .common import Format, features_of, usage
 
 MODELS = {".json": "json", ".txt": "text", ".onnx": "onnx"}
 
 EPILOG = """\b
 Examples:
+  proxstream convert rows.svm rows.psr
   proxstream convert rows.svm rows.vw
   proxstream convert rows.svm.gz out.svm
   proxstream convert clicks.csv clicks.parquet
@@ -38,11 +39,14 @@ def convert(
     label: Annotated[str | None, typer.Option(metavar="COLUMN", help="Tables: the label.")] = None,
     weight: Annotated[str | None, typer.Option(metavar="COLUMN", help="Tables: the rows' weights.")] = None,
     qid: Annotated[str | None, typer.Option(metavar="COLUMN", help="Tables: the rows' queries.")] = None,
-    bits: Annotated[int, typer.Option(metavar="B", help="Hash names into 2^B buckets.")] = 22,
+    bits: Annotated[
+        int, typer.Option(metavar="B", help="Hash names into 2^B buckets; 0: number them as they come.")
+    ] = 22,
     cross: Annotated[list[str] | None, typer.Option(metavar="A*B", help="Products of columns; repeatable.")] = None,
     categorical: Annotated[
         list[str] | None, typer.Option(metavar="COLUMN", help="Take as categories; repeatable.")
     ] = None,
+    names: Annotated[bool, typer.Option("--names", help="Keep names of features in a cache, for inspect.")] = False,
     one_based: Annotated[bool, typer.Option("--one-based", help="svmlight: subtract 1 from indices.")] = False,
     dtype: Annotated[str, typer.Option(metavar="TYPE", help="float32 or float64, of the values.")] = "float32",
 ) -> None:
@@ -54,7 +58,7 @@ def convert(
     if is_model(source):
         _convert_model(source, target, to)
         return
-    told = {"label": label, "weight": weight, "qid": qid, "bits": bits, "crosses": cross or (), "names": False}
+    told = {"label": label, "weight": weight, "qid": qid, "bits": bits or None, "crosses": cross or (), "names": names}
     told["categorical"] = categorical or ()
     reading: dict[str, Any] = {"zero_based": not one_based, "dtype": dtype}
     if model is not None:
@@ -101,36 +105,34 @@ def _convert_data(
     source: str, target: str, to: str | None, format: str | None, reading: dict[str, Any], told: dict[str, Any]
 ) -> None:
     from ..modelfile import replacing
-    from ..streams import formats, open_stream
+    from ..streams import formats, open_stream, write_cache
     from ..streams.features import FeatureSpec
     from ..streams.retabling import TABLES, retable
     from ..streams.sources import sources
     from ..streams.writing import WRITERS
 
-    try:
+    with usage():
         read = formats.get(format) if format is not None else None
         wanted = formats.get(to or _format_of(target))
         features = told.get("made") or FeatureSpec(**told)
-    except (TypeError, ValueError) as error:
-        raise typer.BadParameter(str(error)) from None
     found = sources(source)
     kinds = {(read or formats.tell(one)).name for one in found}
     if wanted.name in TABLES:
         if len(found) > 1 or not kinds <= set(TABLES):
             raise typer.BadParameter(
-                f"rows of numbered features are written as {', '.join(WRITERS)}, and one table as another one "
+                f"rows of numbered features are written as {', '.join(WRITERS)} or cache, and one table as another "
                 f"({', '.join(TABLES)}); got {', '.join(sorted(kinds))} to {wanted.name}"
             )
         with replacing(target) as out, _compressed(out, target) as inner:
             retable(found[0], kinds.pop(), inner, wanted.name)
         return
-    with (
-        open_stream(source, format, features=features, **reading) as stream,
-        replacing(target) as out,
-        _compressed(out, target) as inner,
-    ):
-        for piece in WRITERS[wanted.name](stream.chunks()):
-            inner.write(piece)
+    with open_stream(source, format, features=features, **reading) as stream:
+        if wanted.name == "cache":
+            write_cache(stream, target)
+            return
+        with replacing(target) as out, _compressed(out, target) as inner:
+            for piece in WRITERS[wanted.name](stream.chunks()):
+                inner.write(piece)
 
 
 def _format_of(target: str) -> str:
