@@ -3,18 +3,22 @@
     min_w,b  sum_i p_i phi(<x_i, w> + b, y_i) + Psi(w)        Psi(w) = sum_j l1_j |w_j| + (l2_j / 2) w_j^2, all l2_j > 0
 
 Each step moves the dual variable of one row, and with it v = sum_i p_i alpha_i x_i and the weights
-w = grad Psi*(v) = soft(v, l1) / l2 (`proxstream.kernels.sdca`). A pass sums the rows' local gaps as it meets them; that
-estimates the duality gap for nothing; where the estimate comes near `tol`, weights, primal and dual value are computed
-afresh from alpha, and that certificate decides.
+w = grad Psi*(v) = soft(v, l1) / l2. `proxstream.kernels.sdca` has the steps, `sdca_run` the passes and the proofs.
 
-Rows that a pass met with a small local gap are left out of the next three: most support vectors have long settled.
+Without squares, where an l2_j is 0, Psi is not strongly convex. As in sections 3.1 and 3.2 of the paper a strongly
+convex part is added, of strength
 
-Intercept. A row's step also moves b = center + (1/mu) sum_i p_i alpha_i; after each pass the center moves to b. That is
-the method of multipliers for the constraint sum_i p_i alpha_i = 0 of the dual, and needs no penalty on b. 1/mu is as
-large as it can be without bending the rows' steps more than the features do.
+    lam = eps / B^2              beside ||w||_2^2 / 2,           B >= ||w*||_2
+    lam = eps / (kappa B^2)      beside (kappa / 2) ||w||_q^2,   B >= ||w*||_1
 
-L1 alone is not strongly convex. As in sections 3.1 and 3.2 of the paper a small strongly convex part is added, of
-strength eps / B^2 with B >= ||w*||: see `l1_only`. The certificate is for the objective without it.
+for an accuracy eps = tol max(|P|, |D|), so that an eps/2-optimum with it is an eps-optimum without. B = (P - D(0)) / l1
+always holds, since l1 ||w*||_1 <= P(w*) less the least the mean loss can be. The search starts with a larger lam and
+weakens it fourfold whenever what is left of the gap is less than the part itself, down to that lam; and further if the
+proof asks for it, which is always for the objective without the part.
+
+The q-norm: q = p/(p - 1) with p = max(ln d, 2), and kappa = d^(2/p) (p - 1). The paper prints kappa = 3 ln d, which
+falls short: at w = (1, ..., 1), along (1, -1, 1, -1, ...), the second derivative of (kappa/2) ||w||_q^2 is
+kappa (q - 1) d^(-2/p) ||h||_1^2, so that strong convexity in the 1-norm needs the kappa above, about e^2 ln d.
 
 Reference: S. Shalev-Shwartz, T. Zhang, Proximal stochastic dual coordinate ascent, 2012.
 """
@@ -30,26 +34,23 @@ from .._checks import Array, integer, one_of
 from ..losses import Loss
 from ..penalties import Penalty
 from ..penalties.base import Terms
-from .conjugates import conjugate_of
-from .dual import balance
 from .problem import Problem, Solution, Trace
+from .sdca_run import Run
 
 OPTIONS = ("I", "II", "III", "IV", "V")
 SAMPLINGS = ("permutation", "uniform")
 OUTPUTS = ("last", "average", "random")
+STRONG_PARTS = ("l2", "q_norm")
 
-_FULL_EVERY = 4  # sweeps from one that takes all rows to the next
-_SKIP = 0.1  # of the mean local gap: rows below it are left out
-_FEATURES_TO_INTERCEPT = 0.25  # 1/mu as a part of the rows' mean curvature
-_LOOSE = 0.1  # 1/mu makes at least so much of a step's curvature beside the loss's own
+_WEAKEN = 0.25
 
 
 @dataclass(frozen=True)
 class Rule:
     """How Prox-SDCA steps, draws rows, and which of its iterates it returns (the paper's Figure 1).
 
-    `average_from` is T_0 in passes, for outputs "average" and "random"; None begins anew after passes 1, 2, 4, 8, ...,
-    so that the second half, at least, is always in.
+    `average_from` is T_0 in passes, for the outputs "average" and "random"; None begins anew after passes 1, 2, 4, ...,
+    so that the second half, at least, is always in. `strong_part` is what is added to a penalty without squares.
 
     >>> Rule(option="VI")
     Traceback (most recent call last):
@@ -60,13 +61,20 @@ class Rule:
     sampling: str = "permutation"
     output: str = "last"
     average_from: int | None = None
+    strong_part: str = "l2"
 
     def __post_init__(self) -> None:
         one_of("option", self.option, OPTIONS)
         one_of("sampling", self.sampling, SAMPLINGS)
         one_of("output", self.output, OUTPUTS)
+        one_of("strong_part", self.strong_part, STRONG_PARTS)
         if self.average_from is not None:
             integer("average_from", self.average_from, low=0)
+
+    @property
+    def number(self) -> int:
+        """The option's number, from 1."""
+        return OPTIONS.index(self.option) + 1
 
     def check(self, loss: Loss) -> None:
         """Raise a TypeError for an option that the loss has no constant for."""
@@ -84,16 +92,16 @@ def solve(
     n_threads: int = 1,
     rule: Rule | None = None,
 ) -> Solution:
-    """Solve a problem with a strongly convex penalty to a relative duality gap of `tol`.
+    """Solve a problem to a relative duality gap of `tol`.
 
     Parameters
     ----------
     problem : Problem
-        Of a loss with a conjugate and one output, and L2, ElasticNet, or sums of L1 and L2.
+        Of a loss with a conjugate and one output, and L2, ElasticNet, L1, or sums of them.
     tol, max_epochs : when to stop; a sweep over a part of the rows counts as an epoch, too
     seed : of the order of rows
     start : a solution of a problem with as many rows, whose alpha is to be the first
-    n_threads : more than one: lock-free threads
+    n_threads : more than one: lock-free threads (with output "last" alone)
     rule : Rule
 
     >>> import proxstream as ps
@@ -105,201 +113,81 @@ def solve(
     """
     rule = Rule() if rule is None else rule
     rule.check(problem.loss)
-    run = Run(problem, link_of(problem.penalty, problem.n_features), rule, seed, start, n_threads)
+    terms = net_terms(problem.penalty, problem.n_features)
     trace = Trace(tol)
-    converged = run.until(trace, max_epochs)
+    if np.all(np.greater(terms.l2, 0.0)):
+        run = Run(problem, link_of(terms.l1, terms.l2, problem.n_features), rule, seed, start, n_threads)
+        converged = run.until(trace, max_epochs)
+    else:
+        part = StrongPart(problem, terms, rule.strong_part)
+        run = Run(problem, part.link(), rule, seed, start, n_threads if rule.strong_part == "l2" else 1)
+        converged = run.until(trace, max_epochs, part)
     return run.solution(trace, converged)
 
 
-def link_of(penalty: Penalty, n_features: int) -> Any:
-    """Return how weights follow from v, for a penalty of l1 and l2 parts with every l2_j > 0."""
+def net_terms(penalty: Penalty, n_features: int) -> Terms:
+    """Return l1 and l2 of a penalty made of them, with one of them > 0 for each weight."""
+    terms = penalty._terms((n_features,))
+    bounded = np.isfinite(terms.lo).any() or np.isfinite(terms.hi).any()
+    if terms.coupled is not None or terms.bends or bounded or not np.all(np.add(terms.l1, terms.l2) > 0.0):
+        raise TypeError(
+            "Prox-SDCA needs a strongly convex penalty, L2, ElasticNet or a sum with them, or L1, with a strength > 0 "
+            f"for every weight; got {penalty!r}"
+        )
+    return terms
+
+
+def link_of(l1: Any, l2: Any, n_features: int) -> Any:
+    """Return how weights follow from v: w_j = soft(v_j, l1_j) / l2_j."""
     from ..kernels import sdca as kernels
 
-    terms = penalty._terms((n_features,))
-    if not _is_net(terms) or not np.all(np.greater(terms.l2, 0.0)):
-        raise TypeError(
-            "Prox-SDCA needs a strongly convex penalty: L2 or ElasticNet with l2 > 0 for every weight, or sums of L1 "
-            f"and L2; got {penalty!r}"
-        )
-    if np.ndim(terms.l1) == 0 and np.ndim(terms.l2) == 0:
-        inverse = 1.0 / float(terms.l2)
-        return kernels.Net(float(terms.l1), inverse) if terms.l1 > 0.0 else kernels.Ridge(inverse)
-    l1, l2 = (np.broadcast_to(x, n_features).astype(np.float64) for x in (terms.l1, terms.l2))
+    if np.ndim(l1) == 0 and np.ndim(l2) == 0:
+        return kernels.Net(float(l1), 1.0 / float(l2)) if l1 > 0.0 else kernels.Ridge(1.0 / float(l2))
+    l1, l2 = (np.broadcast_to(x, n_features).astype(np.float64) for x in (l1, l2))
     return kernels.Nets(l1, 1.0 / l2)
 
 
-def _is_net(terms: Terms) -> bool:
-    bounded = np.isfinite(terms.lo).any() or np.isfinite(terms.hi).any()
-    return terms.coupled is None and not terms.bends and not bounded
+class StrongPart:
+    """The strongly convex part that stands in for missing squares, and how weak it may get."""
 
+    def __init__(self, problem: Problem, terms: Terms, kind: str):
+        self.l1, self.l2, self.kind, self.d = terms.l1, terms.l2, kind, problem.n_features
+        if kind == "q_norm" and (np.ndim(terms.l1) > 0 or np.any(terms.l2)):
+            raise TypeError(f"strong_part='q_norm' takes L1 with one strength for all weights, got {problem.penalty!r}")
+        self.p = max(np.log(self.d), 2.0)
+        self.kappa = self.d ** (2.0 / self.p) * (self.p - 1.0) if kind == "q_norm" else 1.0
+        self.thinnest = float(np.min(np.where(np.equal(self.l2, 0.0), self.l1, np.inf)))
+        # As strong as makes the first steps easy: about as curved as the loss itself.
+        smoothness, rows = problem.loss.smoothness, problem.rows
+        self.lam = max(float(np.vdot(rows.data, rows.data)) / rows.n_rows**2 * min(smoothness, 1.0), 1e-12)
+        self.floor = np.inf
 
-class Run:
-    """One run of Prox-SDCA: its state, its sweeps, its certificates."""
-
-    def __init__(self, problem: Problem, link: Any, rule: Rule, seed: int, start: Solution | None, n_threads: int):
+    def link(self) -> Any:
+        """Return how weights follow from v with this part added."""
         from ..kernels import sdca as kernels
-        from ..kernels.losses import as_tuple
 
-        self.problem, self.rule, self.n_threads, self.kernels = problem, rule, n_threads, kernels
-        rows, n = problem.rows, problem.rows.n_rows
-        self.total = float(rows.c.sum()) if len(rows.c) else float(n)
-        self.seed, self.random = np.array([seed], np.uint64), np.random.default_rng(seed)
-        self.order = np.arange(n, dtype=np.int32 if n < 2**31 else np.int64)
-        self.loss, self.link = as_tuple(problem.loss), link
-        averaged = n if rule.output == "average" else 0
-        self.state = kernels.State(
-            np.zeros(n),
-            np.zeros(problem.n_features),
-            np.empty(n, np.float32),
-            np.zeros(3),
-            np.zeros(averaged),
-            np.zeros(averaged, np.int64),
-            np.zeros(1, np.int64),
-        )
-        self.bend()
-        if start is not None:
-            self._begin(start)
-        self.output: tuple[Array, Any] = np.zeros(problem.n_features), 0.0
-        self.shift, self.spread = float(self.state.bias[1]), 0.1 * self._scale()
-        self.kept, self.epoch, self.chosen = n, 0, self.state.alpha
+        if self.kind == "q_norm":
+            return kernels.QNorm(
+                float(self.l1), 1.0 / (self.lam * self.kappa), self.p, 1.0 / self.lam, np.array([1.0, 0.0])
+            )
+        return link_of(self.l1, np.where(np.equal(self.l2, 0.0), self.lam, self.l2)[()], self.d)
 
-    def _begin(self, start: Solution) -> None:
-        from ..kernels.conjugates import clip
+    def size(self, w: Array) -> float:
+        """Return the part's value at w."""
+        if self.kind == "q_norm":
+            q, top = self.p / (self.p - 1.0), float(np.abs(w).max())
+            norm = top * float(np.sum((np.abs(w) / top) ** q)) ** (1.0 / q) if top > 0.0 else 0.0
+            return 0.5 * self.lam * self.kappa * norm * norm
+        return 0.5 * self.lam * float(np.sum(np.square(w)[np.broadcast_to(np.equal(self.l2, 0.0), w.shape)]))
 
-        self.state.alpha[:] = start.alpha
-        clip(self.loss, self.state.alpha, self.problem.rows.y)
-        self.state.bias[1] = float(start.intercept) if self.problem.fit_intercept else 0.0
-        self._refresh()
+    def weaken(self, estimate: float, w: Array, accuracy: float, room: float) -> bool:
+        """Weaken the part if the gap left with it is less than its own value; tell whether it was.
 
-    def _refresh(self) -> None:
-        """Compute the sums over alpha afresh."""
-        from ..kernels.conjugates import sides
-
-        self.state.v[:] = 0.0
-        self.kernels.combine(self.problem.rows, self.state.alpha, np.ones(2), self.total, self.state.v)
-        self.state.bias[0] = sum(sides(self.state.alpha, self.problem.rows.c)) / self.total
-
-    def _scale(self) -> float:
-        """Return how far apart labels are, the scale of predictions."""
-        y = self.problem.rows.y
-        return 1.0 if self.problem.loss.kind == "binary" else max(float(np.std(y)), 1e-9 * float(np.abs(y).max()), 1e-9)
-
-    def bend(self) -> None:
-        """Compute the rows' curvatures, with the intercept's part in them, for the link as it is now."""
-        rows, curvature, bias = self.problem.rows, self.state.curvature, self.state.bias
-        largest = self.kernels.curvatures(rows, self.link, self.total, 0.0, curvature)
-        smoothness = self.problem.loss.smoothness
-        if self.problem.fit_intercept:
-            mean = float(curvature.sum(dtype=np.float64))
-            flat = 1.0 / smoothness if np.isfinite(smoothness) else self._scale()
-            heaviest = float(rows.c.max()) / self.total if len(rows.c) else 1.0 / self.total
-            bias[2] = max(_FEATURES_TO_INTERCEPT * mean, _LOOSE * flat / heaviest)
-            largest = self.kernels.curvatures(rows, self.link, self.total, bias[2], curvature)
-        option = getattr(self.kernels, f"Option{self.rule.option}")
-        gamma = 1.0 / smoothness
-        self.parts = self.kernels.Parts(self.loss, option(*(gamma, largest)[: len(option._fields)]), self.link)
-
-    # ---- sweeps
-
-    def until(self, trace: Trace, max_epochs: int) -> bool:
-        """Sweep until the certificate is good enough, or for so many epochs; tell whether it is."""
-        estimate = ratio = np.inf
-        size, due = 0.0, 1
-        while self.epoch < max_epochs:
-            whole = self._whole()
-            met = self._sweep(whole)
-            self.epoch += 1
-            if whole:
-                estimate = met
-            near = whole and min(ratio, 1.0) * estimate <= trace.tol * size
-            if near or self.epoch >= due or self.epoch == max_epochs:
-                if self._certify(trace):
-                    return True
-                due = self.epoch + max(5, self.epoch // 4)
-                last = trace.history[-1]
-                size = max(abs(last.primal), abs(last.dual))
-                ratio = last.gap / estimate if estimate > 0.0 else np.inf
-        return False
-
-    def _whole(self) -> bool:
-        """Tell whether the next sweep takes all rows."""
-        skipping = self.rule.sampling == "permutation" and self.rule.output == "last"
-        return not skipping or self.epoch % _FULL_EVERY == 0
-
-    def _sweep(self, whole: bool) -> float:
-        n, state = self.problem.rows.n_rows, self.state
-        if whole:
-            self.kept = n
-        order = self.order[: self.kept]
-        if self.rule.sampling == "uniform":
-            self.kernels.sample(order, n, self.seed)
-        else:
-            self.kernels.shuffle(order, self.seed)
-        estimate, kept = self._move(order)
-        self.kept = max(kept, 1)
-        if whole:
-            self.skip = _SKIP * estimate
-        state.bias[1] += state.bias[0] * state.bias[2]
-        return estimate
-
-    def _move(self, order: Array) -> tuple[float, int]:
-        skip = self.skip if self.epoch else 0.0
-        told: tuple[float, int] = self.kernels.sweep(self.parts, self.problem.rows, self.state, order, self.total, skip)
-        return told
-
-    skip = 0.0
-
-    # ---- certificates
-
-    def _certify(self, trace: Trace) -> bool:
-        """Compute weights, primal and dual value from alpha alone; tell whether they prove enough."""
-        from ..kernels.conjugates import sides
-
-        problem, alpha, state = self.problem, self._alpha(), self.state
-        rows, total = problem.rows, self.total
-        positive, negative = sides(alpha, rows.c)
-        if alpha is state.alpha:
-            state.bias[0] = (positive + negative) / total  # what rounding has added up goes
-        factors = np.array(balance(positive, negative) if problem.fit_intercept else (1.0, 1.0))
-        v = np.zeros(problem.n_features)
-        self.kernels.combine(rows, alpha, factors, total, v)
-        conjugate = conjugate_of(problem.penalty, problem.shape)
-        scale = conjugate.limit(v)
-        bound = conjugate.value(v, scale)
-        w = v
-        self.kernels.weights(self.link, v, w)
-        shifts = self._shifts()
-        sums = np.zeros(len(shifts) + 1)
-        self.kernels.measure(self.loss, rows, w, shifts, alpha, scale * factors, total, sums)
-        k = self._settle(shifts, sums[:-1])
-        self.output = w, float(shifts[k])
-        primal = float(sums[k]) + problem.penalty.value(w)
-        return trace.certify(self.epoch, primal, -float(sums[-1]) - bound, int(np.count_nonzero(w)))
-
-    def _alpha(self) -> Array:
-        return np.asarray(self.state.alpha)
-
-    def _shifts(self) -> Array:
-        """Return the intercepts to try: the multiplier, and those around the best of the last certificate."""
-        if not self.problem.fit_intercept:
-            return np.zeros(1)
-        return np.array([self.state.bias[1], self.shift, self.shift - self.spread, self.shift + self.spread])
-
-    def _settle(self, shifts: Array, losses: Array) -> int:
-        """Return the best of the intercepts, and guess where a still better one is."""
-        k = int(np.argmin(losses))
-        if len(shifts) > 1:
-            a, b, c = losses[2], losses[1], losses[3]
-            bend = a - 2.0 * b + c
-            guess = self.shift + (0.5 * self.spread * (a - c) / bend if bend > 0.0 else 0.0)
-            if k in (1, 2, 3) and np.isfinite(guess):
-                step = np.clip(guess - shifts[k], -4.0 * self.spread, 4.0 * self.spread)
-                self.shift, self.spread = float(shifts[k] + step), max(abs(step), 0.1 * self.spread)
-            else:
-                self.shift, self.spread = float(shifts[k]), max(abs(float(shifts[k]) - self.shift), 0.1 * self.spread)
-        return k
-
-    def solution(self, trace: Trace, converged: bool) -> Solution:
-        """Return what the last certificate was for."""
-        coef, intercept = self.output
-        return Solution(coef, intercept, self.state.alpha, trace.history, converged)
+        `accuracy` is eps; `room` is P - D(0), which bounds l1 ||w*||_1.
+        """
+        if estimate > max(self.size(w), 0.1 * accuracy):
+            return False
+        least = accuracy / (self.kappa * (room / self.thinnest) ** 2) if room > 0.0 else 0.0
+        self.floor = least if self.lam > least else _WEAKEN * self.lam
+        self.lam = max(_WEAKEN * self.lam, self.floor)
+        return True

@@ -17,69 +17,37 @@ Equations and options are those of S. Shalev-Shwartz, T. Zhang, Proximal stochas
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
 from numba.extending import register_jitable
 
-from . import losses as kinds
 from .conjugates import conjugate
-from .jit import compiled, generic
-from .losses import LARGEST_EXPONENT, TUPLES, slope, value
+from .jit import compiled
+from .losses import value
+from .sdca_links import Net, Nets, QNorm, Ridge, dot, push, refresh, squared_norm, weight
+from .sdca_steps import Option, moved, rough_gap
 
-SMALLEST = 1e-300  # a probability above 0
+__all__ = [
+    "Net",
+    "Nets",
+    "Option",
+    "Parts",
+    "QNorm",
+    "Ridge",
+    "State",
+    "combine",
+    "curvatures",
+    "means",
+    "measure",
+    "sample",
+    "shuffle",
+    "sweep",
+    "sweep_apart",
+    "weights",
+]
 
-
-# -- what varies: options and links --------------------------------------------------------------
-
-
-class OptionI(NamedTuple):
-    """Maximize the dual over the row's variable."""
-
-
-class OptionII(NamedTuple):
-    """Maximize the dual between the variable and minus the slope."""
-
-
-class OptionIII(NamedTuple):
-    """The step towards minus the slope that Lemma 1 proves."""
-
-    gamma: float
-
-
-class OptionIV(NamedTuple):
-    """Option III with the largest norm of all rows."""
-
-    gamma: float
-    reach: float  # R^2 / lambda
-
-
-class OptionV(NamedTuple):
-    """The step of Theorem 1, the same for all rows."""
-
-    gamma: float
-    reach: float
-
-
-class Ridge(NamedTuple):
-    """One strength of squares: w = v / l2."""
-
-    inverse: float
-
-
-class Net(NamedTuple):
-    """One l1 and one l2: w = soft(v, l1) / l2."""
-
-    l1: float
-    inverse: float
-
-
-class Nets(NamedTuple):
-    """An l1 and an l2 for each feature."""
-
-    l1: Any
-    inverse: Any
+TOGETHER = 64  # rows after which threads share what they did to the intercept
 
 
 class Parts(NamedTuple):
@@ -106,191 +74,6 @@ class State(NamedTuple):
     clock: Any
 
 
-@register_jitable
-def soft(v, l1):
-    """Return v brought nearer to 0 by l1, and not past it."""
-    return max(v - l1, 0.0) + min(v + l1, 0.0)
-
-
-@generic
-def weight(link, v, j):
-    """Return w_j = grad_j g*(v)."""
-    return v[j] * link.inverse
-
-
-@weight.of(Net)
-def _(link, v, j):
-    return soft(v[j], link.l1) * link.inverse
-
-
-@weight.of(Nets)
-def _(link, v, j):
-    return soft(v[j], link.l1[j]) * link.inverse[j]
-
-
-@generic
-def dot(link, v, rows, i):
-    """Return <x_i, w>, in four strands that need not wait for each other."""
-    first, last = rows.indptr[i], rows.indptr[i + 1]
-    a, b, c, d = 0.0, 0.0, 0.0, 0.0
-    whole = first + (last - first) // 4 * 4
-    for q in range(first, whole, 4):
-        a += weight(link, v, rows.indices[q]) * rows.data[q]
-        b += weight(link, v, rows.indices[q + 1]) * rows.data[q + 1]
-        c += weight(link, v, rows.indices[q + 2]) * rows.data[q + 2]
-        d += weight(link, v, rows.indices[q + 3]) * rows.data[q + 3]
-    for q in range(whole, last):
-        a += weight(link, v, rows.indices[q]) * rows.data[q]
-    return (a + b) + (c + d)
-
-
-@dot.of(Ridge)
-def _(link, v, rows, i):
-    first, last = rows.indptr[i], rows.indptr[i + 1]
-    a, b, c, d = 0.0, 0.0, 0.0, 0.0
-    whole = first + (last - first) // 4 * 4
-    for q in range(first, whole, 4):
-        a += v[rows.indices[q]] * rows.data[q]
-        b += v[rows.indices[q + 1]] * rows.data[q + 1]
-        c += v[rows.indices[q + 2]] * rows.data[q + 2]
-        d += v[rows.indices[q + 3]] * rows.data[q + 3]
-    for q in range(whole, last):
-        a += v[rows.indices[q]] * rows.data[q]
-    return ((a + b) + (c + d)) * link.inverse
-
-
-# -- one row -------------------------------------------------------------------------------------
-
-
-@generic
-def implicit_step(loss, p, y, c):
-    """Return the slope s of phi at p - c s."""
-    raise NotImplementedError
-
-
-for _kind, _tuple in TUPLES.items():
-    implicit_step.of(_tuple)(_kind.implicit_step)
-
-
-@generic
-def exact(loss, p, y, alpha, c):
-    """Return the alpha that maximizes -phi*(-alpha') - alpha' p - (c/2) (alpha' - alpha)^2: Option I."""
-    return -implicit_step(loss, p - c * alpha, y, c)
-
-
-@exact.of(kinds.Logistic)
-def _(loss, p, y, alpha, c):
-    """Solve h(t) = log(t/(1-t)) + m + c (t - t0) = 0 for t = y alpha, by Newton's method.
-
-    A root above 1/2 is mirrored (t -> 1 - t, m -> -m): below, h is concave, and Newton climbs to the root from any
-    start under it. The first guess is a step on t - 1/(1 + e^m). Where a step from above falls too deep, s/(1 + c s)
-    catches it, s = 1/(1 + e^(m - c t0)), which is under the root (as e^u <= 1/(1 - u) shows).
-    """
-    m, t0 = y * p, min(max(y * alpha, 0.0), 1.0)
-    mirrored = m + c * (0.5 - t0) < 0.0
-    if mirrored:
-        m, t0 = -m, 1.0 - t0
-    s = 1.0 / (1.0 + math.exp(min(m, LARGEST_EXPONENT)))
-    t = t0 + (s - t0) / (1.0 + c * max(t0 * (1.0 - t0), s * (1.0 - s)))
-    t = min(max(t, SMALLEST), 0.5)
-    for _ in range(50):
-        inverse = t * (1.0 - t)
-        to = t - (math.log(t / (1.0 - t)) + m + c * (t - t0)) * inverse / (1.0 + c * inverse)
-        if to < 0.1 * t:
-            s = 1.0 / (1.0 + math.exp(min(m - c * t0, LARGEST_EXPONENT)))
-            to = max(to, s / (1.0 + c * s), SMALLEST)
-        to = min(to, 0.5)
-        # What is left after this step is of the order of its square.
-        done = abs(to - t) <= 0.01 * abs(to - t0) and abs(to - t) <= 0.03 * to
-        t = to
-        if done:
-            break
-    return y * (1.0 - t if mirrored else t)
-
-
-@exact.of(kinds.Poisson)
-def _(loss, p, y, alpha, c):
-    """Solve q + c e^q = p + c (y - alpha) =: b for q, where alpha' = y - e^q.
-
-    With z = q + log c this is z + e^z = b + log c: convex, so Newton descends from any start above the root.
-    """
-    b = p + c * (y - alpha)
-    if c == 0.0:
-        return y - math.exp(min(b, LARGEST_EXPONENT))
-    r = b + math.log(c)
-    z = math.log(r) if r > 1.0 else r
-    for _ in range(100):
-        e = math.exp(z)
-        to = z - (z + e - r) / (1.0 + e)
-        if not to < z:
-            break
-        z = to
-    # Two names of one number: the second is the accurate one where e^z is large, for q hardly feels it then.
-    e = math.exp(z)
-    return min(y - (e / c if e < 1.0 else (r - z) / c), y)
-
-
-@register_jitable
-def local_gap(loss, p, y, alpha):
-    """Return phi(p) + phi*(-alpha) + alpha p >= 0, the row's part of the duality gap (proof of Lemma 1)."""
-    return max(value(loss, p, y) + conjugate(loss, -alpha, y) + alpha * p, 0.0)
-
-
-@generic
-def rough_gap(loss, p, y, alpha):
-    """Return the local gap, or what is near it when it is small and costs less."""
-    return local_gap(loss, p, y, alpha)
-
-
-@rough_gap.of(kinds.Logistic)
-def _(loss, p, y, alpha):
-    """The relative entropy of t = y alpha to s = 1/(1 + e^m), to second order."""
-    t, s = y * alpha, 1.0 / (1.0 + math.exp(min(y * p, 700.0)))
-    return (t - s) ** 2 / (t * (1.0 - t) + s * (1.0 - s))
-
-
-@generic
-def moved(option, loss, p, y, alpha, c, share):
-    """Return the new alpha of a row."""
-    return exact(loss, p, y, alpha, c)
-
-
-@moved.of(OptionII)
-def _(option, loss, p, y, alpha, c, share):
-    # The segment from alpha to u holds the maximizer of Option I whenever alpha is one number; s cuts off rounding.
-    u = -slope(loss, p, y)
-    z = u - alpha
-    s = (exact(loss, p, y, alpha, c) - alpha) / z if z != 0.0 else 0.0
-    return alpha + min(max(s, 0.0), 1.0) * z
-
-
-@register_jitable
-def proved(loss, p, y, alpha, c, gamma):
-    """Return Option III's new alpha with c in the place of ||x||^2 / (lambda n), s clipped to [0, 1]."""
-    u = -slope(loss, p, y)
-    z2 = (u - alpha) ** 2
-    bottom = z2 * (gamma + c)
-    s = (local_gap(loss, p, y, alpha) + 0.5 * gamma * z2) / bottom if bottom > 0.0 else float(z2 > 0.0)
-    s = min(s, 1.0)
-    return u if s == 1.0 else alpha + s * (u - alpha)
-
-
-@moved.of(OptionIII)
-def _(option, loss, p, y, alpha, c, share):
-    return proved(loss, p, y, alpha, c, option.gamma)
-
-
-@moved.of(OptionIV)
-def _(option, loss, p, y, alpha, c, share):
-    return proved(loss, p, y, alpha, share * option.reach, option.gamma)
-
-
-@moved.of(OptionV)
-def _(option, loss, p, y, alpha, c, share):
-    s = option.gamma / (share * option.reach + option.gamma)
-    return alpha + s * (-slope(loss, p, y) - alpha)
-
-
 # -- a pass --------------------------------------------------------------------------------------
 
 
@@ -302,7 +85,8 @@ def sweep(parts, rows, state, order, total, skip):
     to the front of `order`, for a next sweep that leaves the others out.
     """
     alpha, v, bias = state.alpha, state.v, state.bias
-    estimate, kept = 0.0, 0
+    refresh(parts.link, v)
+    estimate, kept, apart = 0.0, 0, 0.0
     averaged = state.sums.shape[0] > 0
     b = bias[1] + bias[0] * bias[2]
     for t in range(order.shape[0]):
@@ -322,14 +106,43 @@ def sweep(parts, rows, state, order, total, skip):
             alpha[i] = to
             move = share * (to - a)
             for q in range(rows.indptr[i], rows.indptr[i + 1]):
-                v[rows.indices[q]] += move * rows.data[q]
-            bias[0] += move
-            b = bias[1] + bias[0] * bias[2]
+                push(parts.link, v, rows.indices[q], move * rows.data[q])
+            apart += move
+            b = bias[1] + (bias[0] + apart) * bias[2]
         if gap > skip:
             order[t] = order[kept]
             order[kept] = i
             kept += 1
+        if t % TOGETHER == TOGETHER - 1:
+            bias[0] += apart
+            apart = 0.0
+    bias[0] += apart
     state.clock[0] += order.shape[0]
+    return estimate, kept
+
+
+@compiled
+def sweep_apart(parts, rows, state, order, total, skip, every):
+    """Sweep with a copy of v that takes in what other threads did, and gives what it did, every so many rows.
+
+    For narrow data, where threads that write the same few numbers all the time would wait for each other's caches.
+    """
+    shared, base, own = state.v, state.v.copy(), state.v.copy()
+    apart = State(
+        state.alpha, own, state.curvature, state.bias, state.sums, state.since, np.zeros(1, state.clock.dtype)
+    )
+    estimate, kept = 0.0, 0
+    for start in range(0, order.shape[0], every):
+        part = order[start : min(start + every, order.shape[0])]
+        met, found = sweep(parts, rows, apart, part, total, skip)
+        estimate += met
+        for t in range(found):
+            order[kept], order[start + t] = order[start + t], order[kept]
+            kept += 1
+        for j in range(own.shape[0]):
+            shared[j] += own[j] - base[j]
+            base[j] = shared[j]
+            own[j] = base[j]
     return estimate, kept
 
 
@@ -337,9 +150,9 @@ def sweep(parts, rows, state, order, total, skip):
 
 
 @compiled
-def combine(rows, alpha, sides, total, v):
-    """Add sum_i p_i f_i alpha_i x_i to v, f_i = sides[0] for positive alphas and sides[1] for negative ones."""
-    for i in range(alpha.shape[0]):
+def combine(rows, alpha, sides, total, first, last, v):
+    """Add sum_i p_i f_i alpha_i x_i of rows first to last to v; f_i is sides[0] where alpha_i > 0, else sides[1]."""
+    for i in range(first, last):
         a = alpha[i] * (sides[0] if alpha[i] > 0.0 else sides[1]) * ((rows.c[i] if rows.c.shape[0] else 1.0) / total)
         if a != 0.0:
             for q in range(rows.indptr[i], rows.indptr[i + 1]):
@@ -347,18 +160,18 @@ def combine(rows, alpha, sides, total, v):
 
 
 @compiled
-def measure(loss, rows, w, shifts, alpha, sides, total, out):
-    """Add the mean losses at scores <x, w> + each shift to out, to its last entry the mean of phi*(-f_i alpha_i)."""
-    link, last = Ridge(1.0), shifts.shape[0]
-    for i in range(alpha.shape[0]):
+def measure(loss, rows, w, shifts, alpha, sides, total, first, last, out):
+    """Add the mean losses of rows first to last at scores <x, w> + each shift, then the mean of phi*(-f_i alpha_i)."""
+    link, end = Ridge(1.0), shifts.shape[0]
+    for i in range(first, last):
         share = (rows.c[i] if rows.c.shape[0] else 1.0) / total
         if share == 0.0:
             continue
         score = dot(link, w, rows, i)
-        for k in range(last):
+        for k in range(end):
             out[k] += share * value(loss, score + shifts[k], rows.y[i])
         a = alpha[i] * (sides[0] if alpha[i] > 0.0 else sides[1])
-        out[last] += share * conjugate(loss, -a, rows.y[i])
+        out[end] += share * conjugate(loss, -a, rows.y[i])
 
 
 @compiled
@@ -398,30 +211,18 @@ def draw(seed):
 
 @compiled
 def curvatures(rows, link, total, extra, out):
-    """Write c_i = p_i (sum_j x_ij^2 / l2_j + extra) and return the largest of these without p_i."""
+    """Write c_i = p_i (||x_i||^2 / lambda + extra) and return the largest of these without p_i."""
     largest = 0.0
     for i in range(out.shape[0]):
-        norm = extra
-        for q in range(rows.indptr[i], rows.indptr[i + 1]):
-            norm += np.float64(rows.data[q]) ** 2 * inverse_at(link, rows.indices[q])
+        norm = squared_norm(link, rows, i) + extra
         largest = max(largest, norm)
         out[i] = (rows.c[i] if rows.c.shape[0] else 1.0) / total * norm
     return largest
 
 
-@generic
-def inverse_at(link, j):
-    """Return 1 / l2_j."""
-    return link.inverse
-
-
-@inverse_at.of(Nets)
-def _(link, j):
-    return link.inverse[j]
-
-
 @compiled
 def weights(link, v, out):
     """Write w = grad g*(v)."""
+    refresh(link, v)
     for j in range(v.shape[0]):
         out[j] = weight(link, v, j)

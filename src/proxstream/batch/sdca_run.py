@@ -1,0 +1,314 @@
+"""One run of Prox-SDCA: its state, its passes over the rows, and the certificates between them.
+
+A pass sums the rows' local gaps as it meets them, which estimates the duality gap for nothing. Where the estimate comes
+near `tol`, and now and then before, weights, primal and dual value are computed afresh from alpha: that certificate
+decides. Rows that a pass met with a small local gap are left out of the next three: most have long settled.
+
+Intercept. A row's step also moves b = center + (1/mu) sum_i p_i alpha_i; after each pass the center moves to b. That is
+the method of multipliers for the constraint sum_i p_i alpha_i = 0 of the dual, and needs no penalty on b. 1/mu is as
+large as it can be without bending the rows' steps much more than loss and features do: then b follows fast.
+
+Threads share alpha and v without locks, each on its own part of the pass; where rows are long beside v, on copies of v
+that are brought together every so often. Now and then a change is lost; v is computed afresh before each whole pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._checks import Array
+from .conjugates import conjugate_of
+from .dual import balance
+from .problem import Problem, Solution, Trace
+
+if TYPE_CHECKING:
+    from .sdca import Rule, StrongPart
+
+_WHOLE_EVERY = 4  # passes from one over all rows to the next
+_SKIP = 0.1  # of the mean local gap: rows below it are left out
+_FEATURES = 0.25  # 1/mu as a part of the rows' mean curvature,
+_LOSS = 0.1  # and of what a row's step bears beside the curvature of its loss
+_NARROW = 8  # features that make v too narrow to be shared: fewer than this many non-zeros between two meetings
+_MEET = 512  # rows between two meetings of threads with copies of v
+
+
+class Run:
+    """The state of a run and what it can do."""
+
+    def __init__(self, problem: Problem, link: Any, rule: Rule, seed: int, start: Solution | None, n_threads: int):
+        from ..kernels import sdca as kernels
+        from ..kernels.losses import as_tuple
+
+        self.problem, self.rule, self.kernels = problem, rule, kernels
+        rows, n = problem.rows, problem.rows.n_rows
+        self.n_threads = min(n_threads if rule.output == "last" else 1, n)
+        self.total = float(rows.c.sum()) if len(rows.c) else float(n)
+        self.seed, self.random = np.array([seed], np.uint64), np.random.default_rng(seed)
+        self.order = np.arange(n, dtype=np.int32 if n < 2**31 else np.int64)
+        self.loss, self.link = as_tuple(problem.loss), link
+        averaged = n if rule.output == "average" else 0
+        self.state = kernels.State(
+            alpha=np.zeros(n),
+            v=np.zeros(problem.n_features),
+            curvature=np.empty(n, np.float32),
+            bias=np.zeros(3),
+            sums=np.zeros(averaged),
+            since=np.zeros(averaged, np.int64),
+            clock=np.zeros(1, np.int64),
+        )
+        self.conjugate = conjugate_of(problem.penalty, problem.shape)
+        self.epoch, self.kept, self.skip, self.drawn = 0, n, 0.0, 0
+        self.picked: Array | None = None
+        self.coef, self.intercept, self.factors = np.zeros(problem.n_features), 0.0, np.ones(2)
+        self.scale = _scale(problem)
+        self.bend(link)
+        if start is not None:
+            self._begin(start)
+        self.shift, self.spread = float(self.state.bias[1]), 0.1 * self.scale
+
+    def _begin(self, start: Solution) -> None:
+        from ..kernels.conjugates import clip
+
+        self.state.alpha[:] = start.alpha
+        clip(self.loss, self.state.alpha, self.problem.rows.y)
+        self.state.bias[1] = float(start.intercept) if self.problem.fit_intercept else 0.0
+        self._sum_up()
+
+    def bend(self, link: Any) -> None:
+        """Take a link, and compute the rows' curvatures with it and with the intercept's part in them."""
+        self.link = link
+        rows, curvature, bias = self.problem.rows, self.state.curvature, self.state.bias
+        largest = self.kernels.curvatures(rows, link, self.total, 0.0, curvature)
+        smoothness = self.problem.loss.smoothness
+        if self.problem.fit_intercept:
+            mean = float(curvature.sum(dtype=np.float64))
+            flat = 1.0 / smoothness if np.isfinite(smoothness) else self.scale
+            heaviest = float(rows.c.max()) if len(rows.c) else 1.0
+            bias[2] = max(_FEATURES * mean, _LOSS * flat * self.total / heaviest)
+            largest = self.kernels.curvatures(rows, link, self.total, bias[2], curvature)
+        option = self.kernels.Option(self.rule.number, 1.0 / smoothness, largest)
+        self.parts = self.kernels.Parts(self.loss, option, link)
+
+    # ---- passes
+
+    def until(self, trace: Trace, max_epochs: int, part: StrongPart | None = None) -> bool:
+        """Sweep until a certificate is good enough, or for so many epochs; tell whether one is.
+
+        A strong part that is not in the objective is weakened on the way.
+        """
+        ratio, size, due = np.inf, 0.0, 1
+        while self.epoch < max_epochs:
+            whole = self._is_whole()
+            estimate = self._pass(whole)
+            self.epoch += 1
+            near = whole and min(ratio, 1.0) * estimate <= trace.tol * size
+            if near or self.epoch >= due or self.epoch == max_epochs:
+                if self._certify(trace):
+                    return True
+                due = self.epoch + max(5, self.epoch // 4)
+                last = trace.history[-1]
+                size = max(abs(last.primal), abs(last.dual))
+                ratio = last.gap / estimate if whole and estimate > 0.0 else ratio
+            if part is not None and whole and part.weaken(estimate, self.coef, trace.tol * size, self._room(trace)):
+                self.bend(part.link())
+                ratio, due = np.inf, min(due, self.epoch + 2 * _WHOLE_EVERY)
+        return False
+
+    def _is_whole(self) -> bool:
+        """Tell whether the next pass takes all rows."""
+        skipping = self.rule.sampling == "permutation" and self.rule.output == "last"
+        return not skipping or self.epoch % _WHOLE_EVERY == 0
+
+    def _pass(self, whole: bool) -> float:
+        """Move rows; return the sum of the local gaps they were met with."""
+        n = self.problem.rows.n_rows
+        if whole:
+            self.kept = n
+        order = self.order[: self.kept]
+        if self.rule.sampling == "uniform":
+            self.kernels.sample(order, n, self.seed)
+        else:
+            self.kernels.shuffle(order, self.seed)
+        if self.rule.output != "last":
+            self._maybe_begin_anew()
+        if self.n_threads > 1:
+            if whole and self.epoch:
+                self._sum_up()
+            estimate, kept = self._move_in_threads(order)
+        elif self.rule.output == "random":
+            estimate, kept = self._move_and_pick(order)
+        else:
+            estimate, kept = self._move(order)
+        self.kept = max(kept, 1)
+        if whole:
+            self.skip = _SKIP * estimate
+        bias = self.state.bias
+        bias[1] += bias[0] * bias[2]  # the method of multipliers; 1/mu = 0 where b is held
+        return estimate
+
+    def _move(self, order: Array) -> tuple[float, int]:
+        told: tuple[float, int] = self.kernels.sweep(
+            self.parts, self.problem.rows, self.state, order, self.total, self.skip
+        )
+        return told
+
+    def _move_and_pick(self, order: Array) -> tuple[float, int]:
+        """Move rows, and keep one iterate of all since T_0, each as likely as any other."""
+        m = len(order)
+        self.drawn += m
+        if self.random.random() * self.drawn >= m:
+            return self._move(order)
+        k = int(self.random.integers(m)) + 1
+        first = self._move(order[:k])
+        self.picked = self.state.alpha.copy()
+        second = self._move(order[k:])
+        return first[0] + second[0], first[1] + second[1]
+
+    def _maybe_begin_anew(self) -> None:
+        """Forget the iterates so far where the mean, or the draw, is to begin."""
+        given, e = self.rule.average_from, self.epoch
+        if e == given or (given is None and e & (e - 1) == 0):
+            self.drawn, self.picked = 0, None
+            for array in (self.state.sums, self.state.since, self.state.clock):
+                array[...] = 0
+
+    # ---- threads
+
+    def _parts(self, m: int) -> list[tuple[int, int]]:
+        """Cut m rows into as many parts as there are threads."""
+        cuts = np.linspace(0, m, self.n_threads + 1).astype(int).tolist()
+        return list(pairwise(cuts))
+
+    def _each(self, work: Callable[[int, int], Any], m: int) -> list[Any]:
+        """Do the work on each part of m rows, in threads."""
+        if self.n_threads == 1:
+            return [work(0, m)]
+        with ThreadPoolExecutor(self.n_threads) as pool:
+            return list(pool.map(lambda part: work(*part), self._parts(m)))
+
+    def _move_in_threads(self, order: Array) -> tuple[float, int]:
+        rows, d = self.problem.rows, self.problem.n_features
+        narrow = _NARROW * d < _MEET * (int(rows.indptr[-1]) - int(rows.indptr[0])) / rows.n_rows
+
+        def work(first: int, last: int) -> tuple[float, int]:
+            arguments = self.parts, rows, self.state, order[first:last], self.total, self.skip
+            told: tuple[float, int] = (
+                self.kernels.sweep_apart(*arguments, _MEET) if narrow else self.kernels.sweep(*arguments)
+            )
+            return told
+
+        told = self._each(work, len(order))
+        kept = [
+            order[first : first + k].copy() for (first, _), (_, k) in zip(self._parts(len(order)), told, strict=True)
+        ]
+        front = np.concatenate(kept)
+        rest = np.concatenate(
+            [
+                order[first + k : last].copy()
+                for (first, last), (_, k) in zip(self._parts(len(order)), told, strict=True)
+            ]
+        )
+        order[: len(front)], order[len(front) :] = front, rest
+        return sum(estimate for estimate, _ in told), len(front)
+
+    def _combined(self, alpha: Array, factors: Array) -> Array:
+        """Return v = sum_i p_i f_i alpha_i x_i."""
+        rows, d = self.problem.rows, self.problem.n_features
+
+        def work(first: int, last: int) -> Array:
+            v = np.zeros(d)
+            self.kernels.combine(rows, alpha, factors, self.total, first, last, v)
+            return v
+
+        first, *others = self._each(work, rows.n_rows)
+        for other in others:
+            first += other
+        return np.asarray(first)
+
+    def _sum_up(self) -> None:
+        """Compute afresh what the state keeps about alpha."""
+        from ..kernels.conjugates import sides
+
+        self.state.v[:] = self._combined(self.state.alpha, np.ones(2))
+        self.state.bias[0] = sum(sides(self.state.alpha, self.problem.rows.c)) / self.total
+
+    # ---- certificates
+
+    def _alpha(self) -> Array:
+        """Return the dual variables that the rule's output stands for."""
+        if self.rule.output == "average" and self.state.clock[0]:
+            mean = np.empty_like(self.state.alpha)
+            self.kernels.means(self.state, mean)
+            return mean
+        return np.asarray(self.state.alpha if self.picked is None else self.picked)
+
+    def _certify(self, trace: Trace) -> bool:
+        """Compute weights, primal and dual value from alpha alone; tell whether they prove enough."""
+        from ..kernels.conjugates import sides
+
+        problem, alpha, bias = self.problem, self._alpha(), self.state.bias
+        positive, negative = sides(alpha, problem.rows.c)
+        if alpha is self.state.alpha:
+            bias[0] = (positive + negative) / self.total  # what rounding has added up goes
+        self.factors = np.array(balance(positive, negative) if problem.fit_intercept else (1.0, 1.0))
+        v = self._combined(alpha, self.factors)
+        scale = self.conjugate.limit(v)
+        bound = self.conjugate.value(v, scale)
+        w = v
+        self.kernels.weights(self.link, v, w)
+        shifts = np.zeros(1)
+        if problem.fit_intercept:
+            shifts = np.array([bias[1], self.shift, self.shift - self.spread, self.shift + self.spread])
+
+        def work(first: int, last: int) -> Array:
+            out = np.zeros(len(shifts) + 1)
+            arguments = self.loss, problem.rows, w, shifts, alpha, scale * self.factors, self.total
+            self.kernels.measure(*arguments, first, last, out)
+            return out
+
+        sums = np.sum(self._each(work, problem.rows.n_rows), axis=0)
+        k = int(np.argmin(sums[:-1]))
+        if problem.fit_intercept:
+            self._move_shift(shifts, sums[:-1], k)
+        self.coef, self.intercept = w, float(shifts[k])
+        primal = float(sums[k]) + problem.penalty.value(w)
+        return trace.certify(self.epoch, primal, -float(sums[-1]) - bound, int(np.count_nonzero(w)))
+
+    def _move_shift(self, shifts: Array, losses: Array, k: int) -> None:
+        """Guess, for the next certificate, which intercept is best for the weights: the top of a parabola."""
+        b, a, c = losses[1:]
+        bend = a - 2.0 * b + c
+        guess = self.shift + 0.5 * self.spread * float(a - c) / float(bend) if bend > 0.0 else float(shifts[k])
+        step = float(np.clip(guess - shifts[k], -4.0 * self.spread, 4.0 * self.spread))
+        to = float(shifts[k]) + (step if k else 0.0)
+        self.shift, self.spread = to, max(min(abs(to - self.shift), self.spread), 0.1 * self.spread)
+
+    def _room(self, trace: Trace) -> float:
+        """Return P less the least that the mean loss can be: what the penalty has at most at the optimum."""
+        from ..kernels.conjugates import conjugate_sum
+
+        rows = self.problem.rows
+        if not trace.history:
+            return np.inf
+        least = -float(conjugate_sum(self.loss, np.zeros(rows.n_rows), rows.y, rows.c, 1.0)) / self.total
+        return min(record.primal for record in trace.history) - least
+
+    def solution(self, trace: Trace, converged: bool) -> Solution:
+        """Return what the last certificate was for."""
+        alpha = self._alpha()
+        np.multiply(alpha, self.factors[0], out=alpha, where=alpha > 0.0)
+        np.multiply(alpha, self.factors[1], out=alpha, where=alpha < 0.0)
+        return Solution(self.coef, self.intercept, alpha, trace.history, converged)
+
+
+def _scale(problem: Problem) -> float:
+    """Return the scale of predictions: 1 for classes, how far apart labels are for numbers."""
+    y = problem.rows.y
+    if problem.loss.kind == "binary" or not len(y):
+        return 1.0
+    return max(float(np.std(y)), 1e-6 * float(np.abs(y).max()), 1e-6)

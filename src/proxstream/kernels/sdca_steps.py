@@ -1,0 +1,140 @@
+"""One row of Prox-SDCA: how its dual variable moves, by each option of the paper's Figure 1; notation as in `sdca`."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from numba.extending import register_jitable
+
+from . import losses as kinds
+from .conjugates import conjugate
+from .jit import generic
+from .losses import LARGEST_EXPONENT, TUPLES, slope, value
+
+SMALLEST = 1e-300  # a probability above 0
+
+
+class Option(NamedTuple):
+    """An option of Figure 1 by its number, with the constants that III, IV and V know."""
+
+    number: int
+    gamma: float  # 1 / smoothness of the loss, 0 with kinks
+    reach: float  # R^2 / lambda
+
+
+@generic
+def implicit_step(loss, p, y, c):
+    """Return the slope s of phi at p - c s."""
+    raise NotImplementedError
+
+
+for _kind, _tuple in TUPLES.items():
+    implicit_step.of(_tuple)(_kind.implicit_step)
+
+
+@generic
+def exact(loss, p, y, alpha, c):
+    """Return the alpha that maximizes -phi*(-alpha') - alpha' p - (c/2) (alpha' - alpha)^2: Option I."""
+    return -implicit_step(loss, p - c * alpha, y, c)
+
+
+@exact.of(kinds.Logistic)
+def _(loss, p, y, alpha, c):
+    """Solve h(t) = log(t/(1-t)) + m + c (t - t0) = 0 for t = y alpha, by Newton's method.
+
+    A root above 1/2 is mirrored (t -> 1 - t, m -> -m): below, h is concave, and Newton climbs to the root from any
+    start under it. The first guess is a step on t - 1/(1 + e^m). Where a step from above falls too deep, s/(1 + c s)
+    catches it, s = 1/(1 + e^(m - c t0)), which is under the root (as e^u <= 1/(1 - u) shows).
+    """
+    m, t0 = y * p, min(max(y * alpha, 0.0), 1.0)
+    mirrored = m + c * (0.5 - t0) < 0.0
+    if mirrored:
+        m, t0 = -m, 1.0 - t0
+    s = 1.0 / (1.0 + math.exp(min(m, LARGEST_EXPONENT)))
+    t = t0 + (s - t0) / (1.0 + c * max(t0 * (1.0 - t0), s * (1.0 - s)))
+    t = min(max(t, SMALLEST), 0.5)
+    for _ in range(50):
+        inverse = t * (1.0 - t)
+        to = t - (math.log(t / (1.0 - t)) + m + c * (t - t0)) * inverse / (1.0 + c * inverse)
+        if to < 0.1 * t:
+            s = 1.0 / (1.0 + math.exp(min(m - c * t0, LARGEST_EXPONENT)))
+            to = max(to, s / (1.0 + c * s), SMALLEST)
+        to = min(to, 0.5)
+        # What is left after this step is of the order of its square.
+        done = abs(to - t) <= 0.01 * abs(to - t0) and abs(to - t) <= 0.03 * to
+        t = to
+        if done:
+            break
+    return y * (1.0 - t if mirrored else t)
+
+
+@exact.of(kinds.Poisson)
+def _(loss, p, y, alpha, c):
+    """Solve q + c e^q = p + c (y - alpha) =: b for q, where alpha' = y - e^q.
+
+    With z = q + log c this is z + e^z = b + log c: convex, so Newton descends from any start above the root.
+    """
+    b = p + c * (y - alpha)
+    if c == 0.0:
+        return y - math.exp(min(b, LARGEST_EXPONENT))
+    r = b + math.log(c)
+    z = math.log(r) if r > 1.0 else r
+    for _ in range(100):
+        e = math.exp(z)
+        to = z - (z + e - r) / (1.0 + e)
+        if not to < z:
+            break
+        z = to
+    # Two names of one number: the second is the accurate one where e^z is large, for q hardly feels it then.
+    e = math.exp(z)
+    return min(y - (e / c if e < 1.0 else (r - z) / c), y)
+
+
+@register_jitable
+def local_gap(loss, p, y, alpha):
+    """Return phi(p) + phi*(-alpha) + alpha p >= 0, the row's part of the duality gap (proof of Lemma 1)."""
+    return max(value(loss, p, y) + conjugate(loss, -alpha, y) + alpha * p, 0.0)
+
+
+@generic
+def rough_gap(loss, p, y, alpha):
+    """Return the local gap, or what is near it when it is small and costs less."""
+    return local_gap(loss, p, y, alpha)
+
+
+@rough_gap.of(kinds.Logistic)
+def _(loss, p, y, alpha):
+    """The relative entropy of t = y alpha to s = 1/(1 + e^m), to second order."""
+    t, s = y * alpha, 1.0 / (1.0 + math.exp(min(y * p, 700.0)))
+    return (t - s) ** 2 / (t * (1.0 - t) + s * (1.0 - s))
+
+
+@register_jitable
+def moved(option, loss, p, y, alpha, c, share):
+    """Return the new alpha of a row.
+
+    Options II to V go from alpha towards u = -phi'(p) by a part s of the way, 0 <= s <= 1:
+
+        II   s maximizes the dual; alpha is one number, so Option I's maximizer lies on the way, and s cuts off rounding
+        III  s = (local gap + (gamma/2) z^2) / (z^2 (gamma + c)), z = u - alpha, which Lemma 1 proves to gain
+        IV   the same with the largest norm of all rows in c
+        V    s = gamma / (gamma + R^2 / (lambda n)), the step of Theorem 1, for smooth losses
+    """
+    if option.number == 1:
+        return exact(loss, p, y, alpha, c)
+    u = -slope(loss, p, y)
+    z = u - alpha
+    if z == 0.0:
+        return alpha
+    if option.number == 2:
+        s = (exact(loss, p, y, alpha, c) - alpha) / z
+    else:
+        reach = c if option.number == 3 else share * option.reach
+        bottom = option.gamma + reach
+        top = option.gamma
+        if option.number < 5:
+            top = local_gap(loss, p, y, alpha) / (z * z) + 0.5 * option.gamma
+        s = top / bottom if bottom > 0.0 else 1.0
+    s = min(max(s, 0.0), 1.0)
+    return u if s == 1.0 else alpha + s * z
