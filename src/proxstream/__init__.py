@@ -37,7 +37,15 @@ if TYPE_CHECKING:
         TruncatedGradient,
     )
     from .batch import Certificate, StructuredSDCA, certificate
-    from .estimators import CertifiedClassifier, CertifiedRegressor, StreamClassifier, StreamRanker, StreamRegressor
+    from .estimators import (
+        CertifiedClassifier,
+        CertifiedRegressor,
+        SDCAClassifier,
+        SDCARegressor,
+        StreamClassifier,
+        StreamRanker,
+        StreamRegressor,
+    )
     from .geometries import Entropy, Euclidean, PNorm
     from .losses import (
         absolute,
@@ -92,7 +100,15 @@ _ROOMS = {
         "TruncatedGradient",
     ),
     "batch": ("Certificate", "StructuredSDCA", "certificate"),
-    "estimators": ("CertifiedClassifier", "CertifiedRegressor", "StreamClassifier", "StreamRanker", "StreamRegressor"),
+    "estimators": (
+        "CertifiedClassifier",
+        "CertifiedRegressor",
+        "SDCAClassifier",
+        "SDCARegressor",
+        "StreamClassifier",
+        "StreamRanker",
+        "StreamRegressor",
+    ),
     "geometries": ("Entropy", "Euclidean", "PNorm"),
     "losses": (
         "absolute",

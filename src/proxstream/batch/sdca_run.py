@@ -244,7 +244,7 @@ class Run:
         if self.rule.output == "average" and self.state.clock[0]:
             mean = np.empty_like(self.state.alpha)
             self.kernels.means(self.state, mean)
-            return mean
+            return np.asarray(mean)
         return np.asarray(self.state.alpha if self.picked is None else self.picked)
 
     def _certify(self, trace: Trace) -> bool:

@@ -9,7 +9,8 @@ what is learned, and how, is the learner's.
 | `StreamRegressor`  | numbers and counts                      | regression                                 |
 | `StreamRanker`     | the order of each query's rows          | ranking and binary, on pairs of rows       |
 
-`CertifiedClassifier` and `CertifiedRegressor` are faces of `proxstream.batch`: they solve a problem and prove it.
+`CertifiedClassifier`, `CertifiedRegressor`, `SDCAClassifier` and `SDCARegressor` are faces of `proxstream.batch`: they
+solve a problem and prove it.
 """
 
 from __future__ import annotations
@@ -18,5 +19,14 @@ from .certified import CertifiedClassifier, CertifiedRegressor
 from .classifier import StreamClassifier
 from .ranker import StreamRanker
 from .regressor import StreamRegressor
+from .sdca import SDCAClassifier, SDCARegressor
 
-__all__ = ["CertifiedClassifier", "CertifiedRegressor", "StreamClassifier", "StreamRanker", "StreamRegressor"]
+__all__ = [
+    "CertifiedClassifier",
+    "CertifiedRegressor",
+    "SDCAClassifier",
+    "SDCARegressor",
+    "StreamClassifier",
+    "StreamRanker",
+    "StreamRegressor",
+]

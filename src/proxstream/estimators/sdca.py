@@ -184,8 +184,8 @@ class SDCARegressor(BatchRegressor, _SDCA):
     penalty : Penalty, optional
         Psi: L2, ElasticNet, sums of L1 and L2, with one strength or one for each feature; or L1 alone, by way of
         `strong_part`. None is L2(1e-4).
-    tol, max_epochs, option, sampling, output, average_from, strong_part, fit_intercept, n_threads, random_state, warm_start
-        As in `SDCAClassifier`.
+    tol, max_epochs, option, sampling, output, average_from, strong_part : as in `SDCAClassifier`
+    fit_intercept, n_threads, random_state, warm_start : as in `SDCAClassifier`
 
     Attributes
     ----------
