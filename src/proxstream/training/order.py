@@ -25,8 +25,8 @@ from .session import Plan
 
 CERTIFIED = "certified"
 
-# What says how a run is watched, kept and finished, and nothing about the model.
-ASIDE = ("data", "output", "checkpoint", "resume", "quarantine", "initial", "chunk_bytes")
+# What says how a run is watched, kept and finished, and nothing about the model; and what is told in its parts.
+ASIDE = ("data", "output", "checkpoint", "resume", "quarantine", "initial", "chunk_bytes", "parameters", "features")
 
 
 @dataclass(frozen=True)
@@ -88,13 +88,12 @@ class Order:
         self.share()
 
     def settings(self) -> dict[str, Any]:
-        """Return all that the model depends on, as JSON knows it."""
+        """Return all that the model depends on by the names of options, as JSON knows it."""
         told = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ASIDE}
-        told["features"] = self.features.to_json()
-        told["classes"] = list(self.classes)
-        told["class_weight"] = sorted(map(list, self.class_weight.items()))
-        told["parameters"] = dict(sorted(self.parameters.items()))
-        return told
+        told |= {"classes": list(self.classes), "class_weight": sorted(map(list, self.class_weight.items()))}
+        features = self.features.to_json()
+        told |= {"cross": features.pop("crosses"), **features, **self.parameters}
+        return {f"--{name.replace('_', '-')}": value for name, value in told.items()}
 
     def words(self) -> str:
         """Return the options that shape the model and are not at their defaults, as one would type them.
@@ -102,12 +101,9 @@ class Order:
         >>> Order(("a.svm",), "m.psm", l1=0.1, passes=2, parameters={"scale": "global"}).words()
         '--l1 0.1 --passes 2 --scale global'
         """
-        plain = Order((), "").settings()
-        told = {name: value for name, value in self.settings().items() if value != plain[name]}
-        told |= told.pop("parameters", {})
-        usual = plain["features"]
-        told |= {name: value for name, value in told.pop("features", {}).items() if value != usual[name]}
-        return " ".join(f"--{name.replace('_', '-')} {_word(value)}" for name, value in sorted(told.items()))
+        usual = Order((), "").settings()
+        told = {name: value for name, value in self.settings().items() if value != usual.get(name)}
+        return " ".join(f"{name} {_word(value)}" for name, value in sorted(told.items()))
 
     # ---- parts
 
