@@ -10,63 +10,69 @@ import numpy as np
 
 from .hashing import ONE, finish, mix, murmur3_32
 from .jit import compiled
+from .words import pointer
 
 BIT31 = np.uint32(31)
 HALF = np.uint64(32)
-FIRST_ROOM = 1 << 12
+FIRST_ROOM = 1 << 10
 
 
 @compiled
 def bucketed(indptr, hashes, values, mask, signed):
     """Return the rows as CSR arrays: numbers are the hashes' bits in `mask`, equal ones of a row are added up.
 
-    Numbers seen in a row are found through a small table of their places in it. A place counts from `base`, which only
-    grows, so that whatever is below it belongs to an earlier row and the table is never cleared.
+    Numbers seen in a row are found through a small table of their places. Places never fall, since what sums to 0 and
+    is taken out is counted in `lost`; so whatever lies before a row's first place is free, and nothing is ever cleared.
     """
     n_rows = len(indptr) - 1
     room = FIRST_ROOM
     for i in range(n_rows):
         while room < 2 * (indptr[i + 1] - indptr[i]):
             room *= 2
-    table, last = np.full(room, np.int64(-1)), np.uint32(room - 1)
     starts = np.empty(n_rows + 1, np.int32)
-    indices = np.empty(len(hashes), np.int32)
-    data = np.empty(len(hashes), values.dtype)
-    base, start, stop = np.int64(0), 0, 0
+    indices, data = np.empty(len(hashes) + 1, np.int32), np.empty(len(hashes) + 1, values.dtype)
+    table = np.full(room, np.int64(-1))
+    stop = _fill_buckets(indptr, hashes, values, mask, signed, (starts, indices, data), table)
+    return starts, indices[:stop], data[:stop]
+
+
+@compiled
+def _fill_buckets(indptr, hashes, values, mask, signed, out, table):
+    """Fill the CSR arrays `out` and return the number of entries; pointers hold while the caller has the arrays."""
+    starts, indices, data = out
+    free, number, value, last = pointer(table), pointer(indices), pointer(data), np.uint32(len(table) - 1)
+    from_hashes, from_values = pointer(hashes), pointer(values)
+    start, stop, lost = 0, 0, 0
     starts[0] = 0
-    for i in range(n_rows):
-        added = False
+    for i in range(len(indptr) - 1):
+        # Absent features are overwritten by the next one: no branch to be guessed wrong.
         for k in range(indptr[i], indptr[i + 1]):
-            value, h = values[k], hashes[k]
-            if value == 0.0:
-                continue
-            j = h & mask
-            if signed and h >> BIT31:
-                value = -value
-            place = j & last
-            while True:
-                found = table[place] - base
-                if found < 0:
-                    table[place] = base + (stop - start)
-                    indices[stop], data[stop] = j, value
-                    stop += 1
-                    break
-                if indices[start + found] == j:
-                    data[start + found] += value
-                    added = True
-                    break
+            number[stop] = from_hashes[k] & mask
+            value[stop] = -from_values[k] if signed and from_hashes[k] >> BIT31 else from_values[k]
+            stop += from_values[k] != 0.0
+        twice = False
+        for k in range(start, stop):
+            place = np.uint32(number[k]) & last
+            found = free[place] - lost
+            while found >= start and number[found] != number[k]:
                 place = (place + np.uint32(1)) & last
-        base += stop - start
-        if added:  # sums may be 0
+                found = free[place] - lost
+            if found < start:
+                free[place] = k + lost
+            else:
+                value[found] += value[k]
+                value[k] = 0.0
+                twice = True
+        if twice:
             kept = start
             for k in range(start, stop):
-                if data[k] != 0.0:
-                    indices[kept], data[kept] = indices[k], data[k]
-                    kept += 1
+                number[kept], value[kept] = number[k], value[k]
+                kept += value[k] != 0.0
+            lost += stop - kept
             stop = kept
         start = stop
         starts[i + 1] = stop
-    return starts, indices[:stop], data[:stop]
+    return stop
 
 
 @compiled
@@ -222,8 +228,21 @@ def paired(low, high):
 
 
 @compiled
-def hash_spans(buf, starts, stops, seeds, values, hashes):
-    """Hash anew, with other seeds, what stands at buf[starts[i, c]:stops[i, c]]; where that is empty hash nothing."""
-    for i in range(starts.shape[0]):
-        for c in range(starts.shape[1]):
-            hashes[i, c] = murmur3_32(buf, starts[i, c], stops[i, c], seeds[c])
+def hash_spans(buf, spans, before, now, numeric, hashes):
+    """Hash cells anew: the values buf[spans[i, c, 0]:spans[i, c, 1]] of row i and column c.
+
+    `before` are the cells' hashes until now and those of missing values; `now` are the new seeds of columns and the new
+    hashes of missing values. Numbers have the seed for a hash.
+    """
+    first, absent_first = before
+    seeds, absent = now
+    k = 0
+    for i in range(spans.shape[0]):
+        for c in range(len(numeric)):
+            if first[k] == absent_first[c]:
+                hashes[k] = absent[c]
+            elif numeric[c]:
+                hashes[k] = seeds[c]
+            else:
+                hashes[k] = murmur3_32(buf, spans[i, c, 0], spans[i, c, 1], seeds[c])
+            k += 1

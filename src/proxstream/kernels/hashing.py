@@ -51,13 +51,19 @@ def finish(h, length):
 
 
 @compiled
+def word_at(buf, i):
+    """Return the 4 bytes at i, lowest first."""
+    low = np.uint64(buf[i]) | (np.uint64(buf[i + ONE]) << R8)
+    return low | (np.uint64(buf[i + TWO]) << R16) | (np.uint64(buf[i + THREE]) << R24)
+
+
+@compiled
 def murmur3_32(buf, start, stop, seed):
     """Return the hash of buf[start:stop]."""
     h, i, end = np.uint64(seed), np.uint64(start), np.uint64(stop)
     length = end - i
     while i + FOUR <= end:
-        word = np.uint64(buf[i]) | (np.uint64(buf[i + ONE]) << R8)
-        h = mix(h, word | (np.uint64(buf[i + TWO]) << R16) | (np.uint64(buf[i + THREE]) << R24))
+        h = mix(h, word_at(buf, i))
         i += FOUR
     # A loop and no ladder of ifs: with a last use of buf on each branch it would be counted in and out in every call.
     rest, shift = ZERO, ZERO
@@ -65,6 +71,18 @@ def murmur3_32(buf, start, stop, seed):
         rest |= np.uint64(buf[i]) << shift
         shift += R8
         i += ONE
+    return finish(h ^ scramble(rest), length)
+
+
+@compiled
+def murmur3_32_within(buf, start, stop, seed):
+    """Return the hash of buf[start:stop], where four more bytes can be read behind it: what is left is one word."""
+    h, i, end = np.uint64(seed), np.uint64(start), np.uint64(stop)
+    length = end - i
+    while i + FOUR <= end:
+        h = mix(h, word_at(buf, i))
+        i += FOUR
+    rest = word_at(buf, i) & ((ONE << ((end - i) << THREE)) - ONE)
     return finish(h ^ scramble(rest), length)
 
 

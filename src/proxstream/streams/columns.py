@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +14,8 @@ from .featurizer import Featurizer, RawRows
 
 NO_BITS = np.empty(0, np.uint8)
 SHOWN = 40  # characters of a value in an error
+NUMBERS = {"double": np.float64, "float": np.float32, "int64": np.int64, "int32": np.int32}
+_DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _WORD = re.compile(rb"[0-9A-Za-z_\x80-\xff]+")
 
 
@@ -27,17 +29,18 @@ class Bad(NamedTuple):
 
 def kinds(schema: Any) -> dict[str, str]:
     """Return what the type of each column tells of it: numeric, categorical, or the type itself."""
-    return {field.name: _kind(field.type) for field in schema}
+    return {field.name: kind_of(field.type) for field in schema}
 
 
-def _kind(kind: Any) -> str:
+def kind_of(kind: Any) -> str:
+    """Return what a type tells: numeric, categorical, or the type itself."""
     import pyarrow.types as t
 
     if t.is_integer(kind) or t.is_floating(kind) or t.is_decimal(kind):
         return "numeric"
     if t.is_boolean(kind) or t.is_null(kind) or _is_string(kind):
         return "categorical"
-    if t.is_dictionary(kind) and _kind(kind.value_type) in ("numeric", "categorical"):
+    if t.is_dictionary(kind) and kind_of(kind.value_type) in ("numeric", "categorical"):
         return "categorical"
     return str(kind)
 
@@ -61,51 +64,68 @@ class ColumnFiller:
         self.absent = np.uint32(hash_name("", own)), float(spec.missing == "value")
         self.nulls = np.array([hash_name(word, own) for word in spec.nulls], np.uint32)
         self._null_words = set(spec.nulls)
+        self._type: Any = None
+        self._way: Callable[[Any, Array, Array], Iterable[Bad]] = self._fill_strings
         self._dictionary: Any = None
         self._entries: tuple[Array, Array] = (np.empty(0, np.uint32), np.empty(0))
 
-    def fill(self, column: Any, hashes: Array, values: Array) -> Iterator[Bad]:
-        """Write the cells of a column; yield the rows whose value cannot be used, whose cells are left absent."""
-        if self.kind == "numeric":
-            yield from self._fill_numbers(column, hashes, values)
-        else:
-            yield from self._fill_categories(column, hashes, values)
+    def fill(self, column: Any, hashes: Array, values: Array) -> Iterable[Bad]:
+        """Write the cells of a column; return the rows whose value cannot be used, whose cells are left absent."""
+        if column.type != self._type:
+            self._type, self._way = (
+                column.type,
+                self._fill_numbers if self.kind == "numeric" else self._told(column.type),
+            )
+        return self._way(column, hashes, values)
 
-    def _fill_numbers(self, column: Any, hashes: Array, values: Array) -> Iterator[Bad]:
+    def _told(self, kind: Any) -> Callable[[Any, Array, Array], Iterable[Bad]]:
+        """Return how categories of a type are written."""
+        import pyarrow.types as t
+
+        if t.is_null(kind):
+            return self._fill_absent
+        if t.is_dictionary(kind):
+            return self._fill_dictionary
+        return self._fill_truths if t.is_boolean(kind) else self._fill_strings
+
+    def _fill_numbers(self, column: Any, hashes: Array, values: Array) -> Iterable[Bad]:
         from ..kernels.cells import put_numbers
 
         numbers, valid, shift = as_numbers(column, self._null_words)
-        at = 0
+        at, bad = 0, []
         while at < len(column):
             wrong = put_numbers(numbers[at:], valid, shift + at, self.own, self.absent, hashes[at:], values[at:])
             if wrong < 0:
                 break
             at += wrong
             hashes[at], values[at] = self.absent
-            yield Bad(at, self.name, f"found {shown(column[at])}, expected a finite number of {values.dtype}")
+            found = shown(column[at])
+            expected = f"a number that fits {values.dtype}" if np.isfinite(numbers[at]) else "a finite number"
+            bad.append(Bad(at, self.name, f"found {found}, expected {expected}"))
             at += 1
+        return bad
 
-    def _fill_categories(self, column: Any, hashes: Array, values: Array) -> Iterator[Bad]:
-        import pyarrow.types as t
+    def _fill_absent(self, column: Any, hashes: Array, values: Array) -> Iterable[Bad]:
+        hashes[:], values[:] = self.absent
+        return ()
 
-        if t.is_null(column.type):
-            hashes[:], values[:] = self.absent
-        elif t.is_dictionary(column.type):
-            yield from self._fill_codes(column.indices, column.dictionary, hashes, values)
-        elif t.is_boolean(column.type):
-            import pyarrow as pa
-
-            yield from self._fill_codes(column.cast(pa.uint8()), pa.array(["false", "true"]), hashes, values)
-        else:
-            self._fill_strings(as_strings(column), hashes, values)
-
-    def _fill_strings(self, column: Any, hashes: Array, values: Array) -> None:
+    def _fill_strings(self, column: Any, hashes: Array, values: Array) -> Iterable[Bad]:
         from ..kernels.cells import put_strings
 
-        data, offsets = string_buffers(column)
-        put_strings(data, offsets, *validity(column), self.own, self.nulls, self.absent, hashes, values)
+        strings = as_strings(column)
+        data, offsets = string_buffers(strings)
+        put_strings(data, offsets, *validity(strings), self.own, self.nulls, self.absent, hashes, values)
+        return ()
 
-    def _fill_codes(self, codes: Any, dictionary: Any, hashes: Array, values: Array) -> Iterator[Bad]:
+    def _fill_truths(self, column: Any, hashes: Array, values: Array) -> Iterable[Bad]:
+        import pyarrow as pa
+
+        return self._fill_codes(column.cast(pa.int32()), pa.array(["false", "true"]), hashes, values)
+
+    def _fill_dictionary(self, column: Any, hashes: Array, values: Array) -> Iterable[Bad]:
+        return self._fill_codes(column.indices, column.dictionary, hashes, values)
+
+    def _fill_codes(self, codes: Any, dictionary: Any, hashes: Array, values: Array) -> Iterable[Bad]:
         import pyarrow as pa
 
         from ..kernels.cells import put_codes
@@ -113,12 +133,15 @@ class ColumnFiller:
         if not _same(dictionary, self._dictionary):
             self._dictionary = dictionary
             self._entries = np.empty(len(dictionary), np.uint32), np.empty(len(dictionary), values.dtype)
-            yield from self._fill_categories(dictionary, *self._entries)
-        numbers = as_array(codes.cast(pa.int32()), np.int32)
+            self._told(dictionary.type)(dictionary, *self._entries)
+        if codes.type != pa.int32():
+            codes = codes.cast(pa.int32())
+        numbers = as_array(codes, np.int32)
         wrong = put_codes(numbers, *validity(codes), *self._entries, self.absent, hashes, values)
-        if wrong >= 0:
-            yield Bad(wrong, self.name, f"found code {numbers[wrong]} of a dictionary of {len(dictionary)} entries")
-            hashes[:], values[:] = self.absent
+        if wrong < 0:
+            return ()
+        hashes[:], values[:] = self.absent
+        return (Bad(wrong, self.name, f"found code {numbers[wrong]}, expected one below {len(dictionary)}"),)
 
 
 class TableRows:
@@ -131,10 +154,15 @@ class TableRows:
         self._kinds = [column.kind for column in featurizer.columns]
         self.bad: list[Bad] = []
         self._grams: tuple[int, list[str]] = (-1, [])
-        self._raw: RawRows | None = None
+        self._made: dict[int, RawRows] = {}
 
     def raw(self, salt: int) -> RawRows:
         """Return the rows hashed with this salt; what cannot be used is entered in `bad` and is absent."""
+        if salt not in self._made:
+            self._made[salt] = self._make(salt)
+        return self._made[salt]
+
+    def _make(self, salt: int) -> RawRows:
         n_rows, n_cells = self._batch.num_rows, self._kinds.count("numeric") + self._kinds.count("categorical")
         hashes = np.empty((n_rows, n_cells), np.uint32)
         values = np.empty((n_rows, n_cells), self._dtype)
@@ -219,7 +247,7 @@ def gram_names(text: bytes, told: Grams) -> list[str]:
 
 
 def as_numbers(column: Any, null_words: set[str]) -> tuple[Array, Array, int]:
-    """Return the numbers of a column, of 32 or 64 bits, with their validity; a float column is not copied.
+    """Return the numbers of a column with their validity; those of 32 and 64 bits are not copied.
 
     A string that is no number becomes NaN.
     """
@@ -229,21 +257,16 @@ def as_numbers(column: Any, null_words: set[str]) -> tuple[Array, Array, int]:
     if t.is_dictionary(column.type):
         column = column.dictionary_decode()
     if _is_string(column.type):
-        words = [None if not (word := _decoded(x)) or word in null_words else word for x in column.to_pylist()]
-        column = pa.array([None if word is None else _number(word) for word in words], pa.float64())
-    elif t.is_float16(column.type):
-        column = column.cast(pa.float32())
-    elif not t.is_floating(column.type):
-        column = column.cast(pa.float64(), safe=False)
-    dtype = np.float32 if t.is_float32(column.type) else np.float64
+        words = [_decoded(value).strip(" ") for value in column.to_pylist()]
+        column = pa.array([None if not word or word in null_words else _number(word) for word in words], pa.float64())
+    dtype = NUMBERS.get(str(column.type))
+    if dtype is None:
+        column, dtype = column.cast(pa.float64(), safe=False), np.float64
     return as_array(column, dtype), *validity(column)
 
 
 def _number(word: str) -> float:
-    try:
-        return float(word)
-    except ValueError:
-        return float("nan")
+    return float(word) if _DECIMAL.fullmatch(word) else float("nan")
 
 
 def as_strings(column: Any) -> Any:
@@ -316,7 +339,7 @@ def shown(value: Any) -> str:
         value = value.decode("utf-8", "replace")
     if isinstance(value, str):
         return repr(value[:SHOWN]) + ("..." if len(value) > SHOWN else "")
-    return str(value)
+    return "nothing" if value is None else str(value)
 
 
 def _decoded(value: Any) -> str:

@@ -35,7 +35,9 @@ class RawRows(NamedTuple):
 class Rows(Protocol):
     """Rows as a reader has them."""
 
-    columns: Sequence[str]  # what `terms` number
+    @property
+    def columns(self) -> Sequence[str]:
+        """The names of what `terms` number."""
 
     def raw(self, salt: int) -> RawRows:
         """Return the rows, names of columns hashed with this seed."""
@@ -61,7 +63,7 @@ class Featurizer:
     dtype : float32 or float64
         Of values.
     growing : bool
-        Without hashing, give numbers to new names; else their features are left out.
+        Remember new names; else, without hashing, their features are left out.
     """
 
     def __init__(self, spec: FeatureSpec | None = None, dtype: Any = np.float32, growing: bool = True) -> None:
@@ -144,7 +146,7 @@ class Featurizer:
 
         raw = self._crossed(rows, rows.raw(SALTS[0]))
         if self.spec.bits is not None:
-            if self.spec.names:
+            if self.spec.names and self.growing:
                 keys = raw.hashes.astype(np.uint64)
                 self.names.add(keys, raw.values, _Naming(self, rows, raw.indptr))
             mask = np.uint32((1 << self.spec.bits) - 1)

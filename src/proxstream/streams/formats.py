@@ -70,13 +70,13 @@ FORMATS = {
         Format("svmlight", "svmlight:read", (".svm", ".svmlight", ".libsvm")),
         Format("vw", "vw:read", (".vw",), ("digits",)),
         Format("cache", "rowcache:read", (".psr",), features="rowcache:features"),
-        Format("csv", "tables:read_csv", (".csv",)),
-        Format("tsv", "tables:read_csv", (".tsv",)),
-        Format("jsonl", "tables:read_jsonl", (".jsonl", ".ndjson")),
-        Format("parquet", "tables:read_parquet", (".parquet", ".pq")),
-        Format("arrow", "tables:read_arrow", (".arrow", ".feather", ".ipc")),
-        Format("frame", "tables:read_frame"),
-        Format("matrix", "tables:read_matrix"),
+        Format("csv", "csvtext:read", (".csv",), ("separator", "quote", "header")),
+        Format("tsv", "csvtext:read_tabs", (".tsv",), ("separator", "quote", "header")),
+        Format("jsonl", "jsontext:read", (".jsonl", ".ndjson")),
+        Format("parquet", "tables:read_parquet", (".parquet", ".pq"), checksum="tables:checksum"),
+        Format("arrow", "tables:read_arrow", (".arrow", ".feather", ".ipc"), checksum="tables:checksum"),
+        Format("frame", "tables:read_frame", checksum="tables:same"),
+        Format("matrix", "tables:read_matrix", checksum="tables:same"),
     )
 }
 _EXTENSIONS = {extension: one for one in FORMATS.values() for extension in one.extensions}

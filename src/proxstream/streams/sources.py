@@ -64,8 +64,8 @@ class Source(Protocol):
     def native(self) -> Any:
         """Return it as a pyarrow file of random access, for formats that need one."""
 
-    def head(self) -> bytes:
-        """Return the first bytes, uncompressed, without consuming them."""
+    def head(self, whole: bool = False) -> bytes:
+        """Return the first bytes, uncompressed, without consuming them; `whole` waits for HEAD of them or the end."""
 
     def close(self) -> None:
         """Close what was opened for this stream, and stays open between passes."""
@@ -158,7 +158,7 @@ class Located:
             with open(self._path, "rb", buffering=0) as file:
                 yield Reading(self.name, file.readinto, file.tell)
 
-    def head(self) -> bytes:
+    def head(self, whole: bool = False) -> bytes:
         """Return the first bytes, uncompressed."""
         with self.open() as reading:
             return filled(reading)
@@ -198,7 +198,7 @@ class Handle:
         if self.rereadable:
             self.thing.seek(self._start)
             if self._start == 0:
-                return pa.PythonFile(self.thing, mode="r")
+                return pa.PythonFile(_Lent(self.thing), mode="r")
         elif self._opened:
             raise ValueError(f"{self.name}: cannot be read twice")
         self._opened = True
@@ -221,11 +221,16 @@ class Handle:
         else:
             yield Reading(self.name, raw.readinto, raw.tell, raw.idle)
 
-    def head(self) -> bytes:
+    def head(self, whole: bool = False) -> bytes:
         """Return the first bytes, uncompressed."""
         if self.rereadable:
             with self.open() as reading:
                 return filled(reading)
+        while whole and len(self._head) < HEAD:
+            more = getattr(self.thing, "read1", self.thing.read)(HEAD - len(self._head))
+            if not more:
+                break
+            self._head += more
         if self.compression is None:
             return self._head
         import pyarrow as pa
@@ -240,6 +245,18 @@ class Handle:
         """Close it if it was opened for this stream."""
         if self._owned:
             self.thing.close()
+
+
+class _Lent:
+    """A file object that stays open when whoever reads it closes it."""
+
+    def __init__(self, file: Any) -> None:
+        self.read, self.seek, self.tell = file.read, file.seek, file.tell
+        self.closed = False
+
+    def close(self) -> None:
+        """Leave it open."""
+        self.closed = True
 
 
 class _Patient(io.RawIOBase):
@@ -307,7 +324,7 @@ class Thing:
         """Refuse."""
         raise TypeError(f"{self.name} is not made of bytes")
 
-    def head(self) -> bytes:
+    def head(self, whole: bool = False) -> bytes:
         """Refuse."""
         raise TypeError(f"{self.name} is not made of bytes")
 

@@ -26,10 +26,15 @@ PAD = 8  # bytes behind the last line, which parsers may look at but not mind
 
 
 class Fault(NamedTuple):
-    """Where in the buffer a line is wrong, and the words `found ..., expected ...` for it."""
+    """Where in the buffer a row is wrong, and the words `found ..., expected ...` for it.
+
+    A row of several lines tells where it ends. One that is `open` is wrong only if no more lines follow that end it.
+    """
 
     where: int
     words: str
+    end: int = 0
+    open: bool = False
 
 
 class Parsed(NamedTuple):
@@ -173,8 +178,11 @@ class _Lines:
                 self.row += parsed.rows.n_rows
                 self.line += parsed.lines
                 self._pass(parsed.at)
-                if parsed.fault is not None:
-                    self._leave_out(parsed.fault, stop)
+                fault, more = parsed.fault, not buffer.ended and buffer.left < self.job.settings.max_line_bytes
+                if fault is not None and fault.open and more:
+                    buffer.fill(self.opened)
+                elif fault is not None:
+                    self._leave_out(fault, stop)
                 yield self._chunk(parsed.rows, parsed.qid)
             elif buffer.ended:
                 break
@@ -204,12 +212,14 @@ class _Lines:
         return Chunk(rows, qid, self.job.faults.mark(end), n_bytes)
 
     def _leave_out(self, fault: Fault, stop: int) -> None:
-        """Hand a bad line to who decides about it, and go on behind it."""
+        """Hand a bad row to who decides about it, and go on behind it."""
         buffer = self.buffer
-        end = buffer.bytes.find(b"\n", buffer.at, stop) + 1
-        place = f"{self.job.source.name}:{self.line + 1}:{fault.where - buffer.at + 1}"
+        end = fault.end or buffer.bytes.find(b"\n", buffer.at, stop) + 1
+        line = self.line + 1 + buffer.bytes.count(b"\n", buffer.at, fault.where)
+        column = fault.where - max(buffer.bytes.rfind(b"\n", buffer.at, fault.where) + 1, buffer.at) + 1
+        place = f"{self.job.source.name}:{line}:{column}"
         self.job.faults.take(DataError(f"{place}: {fault.words}"), buffer.copy(end))
-        self.line += 1
+        self.line += buffer.bytes.count(b"\n", buffer.at, end)
         self._pass(end)
 
     def _leave_out_long(self) -> None:

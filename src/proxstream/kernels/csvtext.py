@@ -1,0 +1,359 @@
+"""Records of comma- (or otherwise) separated values to cells, each byte looked at about once, values hashed in place.
+
+A field is plain, up to the next separator or line end, or quoted, "...", with "" for a quote inside, and then may hold
+separators and line ends. The lines end in LF or CRLF; an empty line is no record. The places of separators and newlines
+are found ahead, 64 bytes at a time.
+
+A parser is given whole lines, the last byte before `stop` being a newline, with `PAD` more bytes that may be looked at.
+It leaves in `state` how far it came, and what is wrong with the record that it stopped at.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .bits import WIDTH, occurrences, ones
+from .hashing import murmur3_32, murmur3_32_within
+from .jit import compiled
+from .numbers import BAD, GOOD, number
+from .words import (
+    BY_HUNDRED,
+    BY_MYRIAD,
+    BY_TEN,
+    HIGH,
+    PAIRS,
+    QUADS,
+    SIXES,
+    U8,
+    U16,
+    U32,
+    ZEROS,
+    pointer,
+    trailing_zeros,
+    word,
+)
+
+NEWLINE, RETURN, SPACE, QUOTE, MINUS = 10, 13, 32, 34, 45
+
+# What a column is.
+NUMERIC, CATEGORY, TEXT, DROPPED, LABEL, WEIGHT, QID, SNIFFED = range(8)
+
+# Places in the state of a parser.
+AT, ROWS, LINES, ERROR, WHERE, FIELD, END = range(7)
+STATE = 7
+
+# What can be wrong with a record; OPEN may be right when more text comes, ESCAPED needs text that may be written to.
+FINE, FULL, OPEN, ESCAPED, FEW, MANY, CLOSED, NUMBER, LARGE, NEGATIVE, MISSING = range(11)
+
+MARKS = 1 << 10  # places of separators and newlines known ahead
+U1 = np.uint64(1)
+
+
+class Dialect(NamedTuple):
+    """How fields are told apart; `writable`: the text may be written to, where quotes are doubled."""
+
+    separator: int
+    quoted: bool
+    writable: bool
+
+
+class Columns(NamedTuple):
+    """For each column of the text its role, the place of its cell or text, and what it needs to be hashed.
+
+    The seed of its values is the hash of its name; `nulls` are the hashes that mean missing, `n_nulls` a column.
+    """
+
+    roles: Any
+    places: Any
+    seeds: Any
+    absent: Any  # the hash of a missing value
+    nulls: Any
+    absent_value: float
+    n_nulls: int
+
+
+class Cells(NamedTuple):
+    """Where records go, a row each; cells are row after row. `spans` are start and stop of each value, where wanted."""
+
+    hashes: Any
+    values: Any
+    y: Any
+    c: Any
+    qid: Any
+    spans: Any
+    marks: Any  # room for MARKS places
+    n_cells: int
+    n_spans: int
+
+
+@compiled
+def mark(buf, at, stop, separator, marks):
+    """Write the places of separators and newlines from `at` on, as many as there is room for; return their number.
+
+    With the ends of fields known beforehand, the work on one field does not wait for the end of the one before. Eight
+    places are written at a time, whether there are as many or not: what is too much is overwritten.
+    """
+    n = 0
+    while at + WIDTH <= stop and n + 2 * WIDTH <= MARKS:
+        places = occurrences(buf, at, separator, NEWLINE)
+        found, written = ones(places), 0
+        while written < found:
+            for k in range(8):
+                marks[n + written + k] = at + trailing_zeros(places)
+                places &= places - U1
+            written += 8
+        n += found
+        at += WIDTH
+    if at + WIDTH > stop:
+        while at < stop and n < MARKS:
+            marks[n] = at
+            n += buf[at] == separator or buf[at] == NEWLINE
+            at += 1
+    return n
+
+
+@compiled
+def short_number(buf, start, end):
+    """Return the whole number of up to 8 digits, signed or not, that fills buf[start:end], and whether it does.
+
+    As in `words.digits`, without having to look where the digits end.
+    """
+    negative = buf[start] == MINUS
+    start += negative
+    n = end - start
+    if n < 1 or n > 8:
+        return 0.0, False
+    w = word(buf, start) ^ ZEROS
+    if trailing_zeros(((w + SIXES) | w) & HIGH) < 8 * n:
+        return 0.0, False
+    w <<= np.uint64(64 - 8 * n)
+    w = (w * BY_TEN) >> U8 & PAIRS
+    w = (w * BY_HUNDRED) >> U16 & QUADS
+    value = np.float64(np.int64((w * BY_MYRIAD) >> U32))
+    return -value if negative else value, True
+
+
+@compiled
+def quoted_field(buf, at, stop, writable):
+    """Return where a quoted field's text begins and ends, what comes behind it, its newlines, and what is wrong.
+
+    A doubled quote becomes one, where the text may be written to.
+    """
+    start = at + 1
+    at = end = start
+    newlines, shifted = 0, False
+    while at < stop:
+        c = buf[at]
+        if c == QUOTE:
+            if at + 1 < stop and buf[at + 1] == QUOTE:
+                if not writable:
+                    return start, end, at, newlines, ESCAPED
+                shifted = True
+                at += 1
+            else:
+                return start, end, at + 1, newlines, FINE
+        newlines += c == NEWLINE
+        if shifted:
+            buf[end] = c
+        end += 1
+        at += 1
+    return start, end, at, newlines, OPEN
+
+
+@compiled
+def end_of_record(buf, at, stop, separator, quoted):
+    """Return where the record that begins at `at` ends, behind its newline; quotes that are not closed do not count."""
+    first, begins = at, True
+    while at < stop:
+        if begins and quoted and buf[at] == QUOTE:
+            at += 1
+            while at < stop and (buf[at] != QUOTE or (at + 1 < stop and buf[at + 1] == QUOTE)):
+                at += 2 if buf[at] == QUOTE else 1
+        elif buf[at] == NEWLINE:
+            return at + 1
+        begins = at < stop and buf[at] == separator
+        at += 1
+    while buf[first] != NEWLINE:
+        first += 1
+    return first + 1
+
+
+@compiled
+def trimmed_number(buf, start, end):
+    """Read the number that fills buf[start:end] but for blanks; return its value, where it begins and ends, and how."""
+    while start < end and buf[start] == SPACE:
+        start += 1
+    while start < end and buf[end - 1] == SPACE:
+        end -= 1
+    if start == end:
+        return 0.0, start, end, BAD
+    value, at, told = number(buf, start)
+    return value, start, end, told if at == end else BAD
+
+
+@compiled
+def is_null(h, columns, j):
+    """Tell whether a hash in column j is one of those of a missing value."""
+    null = False
+    for k in range(j * columns.n_nulls, (j + 1) * columns.n_nulls):
+        null = null or h == columns.nulls[k]
+    return null
+
+
+@compiled
+def whole(buf, start, end):
+    """Return the whole number of up to 18 digits that fills buf[start:end], and whether it does."""
+    at = start + 1 if start < end and buf[start] == 45 else start
+    good, q = 0 < end - at <= 18, 0
+    for i in range(at, end):
+        digit = np.int64(buf[i]) - 48
+        good = good and 0 <= digit <= 9
+        q = q * 10 + digit if good else 0
+    return -q if at > start else q, good
+
+
+@compiled
+def parse(text, stop, dialect, told, full, progress):
+    """Fill cells from the records text[state[AT]:stop]; `told` are Columns, `full` Cells, `progress` the state."""
+    buf, state = pointer(text), pointer(progress)
+    columns = Columns(
+        pointer(told.roles),
+        pointer(told.places),
+        pointer(told.seeds),
+        pointer(told.absent),
+        pointer(told.nulls),
+        told.absent_value,
+        told.n_nulls,
+    )
+    cells = Cells(
+        pointer(full.hashes),
+        pointer(full.values),
+        pointer(full.y),
+        pointer(full.c),
+        pointer(full.qid),
+        pointer(full.spans),
+        pointer(full.marks),
+        full.n_cells,
+        full.n_spans,
+    )
+    at, row, n_lines, n_columns = state[AT], 0, 0, len(told.roles)
+    n_rows = len(full.y)
+    marks, m, n = cells.marks, 0, 0
+    state[ERROR] = FINE
+    while at < stop:
+        if buf[at] == NEWLINE or (buf[at] == RETURN and buf[at + 1] == NEWLINE):
+            at += 1 if buf[at] == NEWLINE else 2
+            n_lines, m = n_lines + 1, m + (m < n)
+            continue
+        if row == n_rows:
+            state[ERROR] = FULL
+            break
+        after, newlines, m, n = parse_record(buf, at, stop, dialect, columns, n_columns, cells, row, state, marks, m, n)
+        if state[ERROR] != FINE:
+            if state[ERROR] > ESCAPED:
+                state[END] = end_of_record(buf, at, stop, dialect.separator, dialect.quoted)
+            break
+        at, row, n_lines = after, row + 1, n_lines + newlines + 1
+    state[AT], state[ROWS], state[LINES] = at, row, n_lines
+
+
+@compiled
+def parse_record(buf, at, stop, dialect, columns, n_columns, cells, row, state, marks, m, n):
+    """Fill a row of cells; return where the next record begins, the newlines inside fields, and the marks used."""
+    separator, base, newlines = dialect.separator, row * cells.n_cells, 0
+    for j in range(n_columns):
+        role, start = columns.roles[j], at
+        if m == n:
+            n, m = mark(buf, at, stop, separator, marks), 0
+        if dialect.quoted and buf[at] == QUOTE:
+            start, end, at, more, error = quoted_field(buf, at, stop, dialect.writable)
+            newlines += more
+            if error == FINE and buf[at] == RETURN and at + 1 < stop and buf[at + 1] == NEWLINE:
+                at += 1
+            if error == FINE and buf[at] != separator and buf[at] != NEWLINE:
+                error = CLOSED
+            if error != FINE:
+                state[ERROR], state[WHERE] = error, at if error == CLOSED else start - 1
+                return at, newlines, m, n
+            while m < n and marks[m] <= at:
+                m += 1
+        else:
+            at = end = marks[m]
+            m += 1
+            if buf[at] == NEWLINE and end > start and buf[end - 1] == RETURN:
+                end -= 1
+        if role == CATEGORY:
+            seed, k = columns.seeds[j], base + columns.places[j]
+            h = murmur3_32_within(buf, start, end, seed)
+            if end == start or (columns.n_nulls and is_null(h, columns, j)):
+                cells.hashes[k], cells.values[k] = columns.absent[j], columns.absent_value
+            else:
+                cells.hashes[k], cells.values[k] = h, 1.0
+        elif role == NUMERIC:
+            value, good = short_number(buf, start, end)
+            if not good:
+                value, behind, how = number(buf, start)
+                good = how == GOOD and behind == end
+            if good:
+                k = base + columns.places[j]
+                cells.hashes[k], cells.values[k] = columns.seeds[j], value
+                if not np.isfinite(cells.values[k]):
+                    state[ERROR], state[WHERE], state[FIELD] = LARGE, start, j
+            else:
+                put(buf, start, end, role, j, columns, cells, row, state)
+        elif role > DROPPED:
+            put(buf, start, end, role, j, columns, cells, row, state)
+        if cells.n_spans and role <= TEXT:
+            k = 2 * (row * cells.n_spans + columns.places[j])
+            cells.spans[k], cells.spans[k + 1] = start, end
+        if state[ERROR] != FINE:
+            return at, newlines, m, n
+        if buf[at] == NEWLINE:
+            if j + 1 < n_columns:
+                state[ERROR], state[WHERE], state[FIELD] = FEW, at, j + 1
+            return at + 1, newlines, m, n
+        at += 1
+    state[ERROR], state[WHERE] = MANY, at
+    return at, newlines, m, n
+
+
+@compiled
+def put(buf, start, end, role, j, columns, cells, row, state):
+    """Enter a field that should be a number, whatever for; what is wrong with it is left in the state."""
+    place = row * cells.n_cells + columns.places[j]
+    value, first, last, how = trimmed_number(buf, start, end)
+    missing = first == last
+    if how == BAD and columns.n_nulls and not missing:
+        missing = is_null(murmur3_32(buf, start, end, columns.seeds[j]), columns, j)
+    if role == SNIFFED:
+        if not missing:
+            cells.hashes[columns.places[j]] |= np.uint32(2 if how == BAD else 1)
+        return
+    state[WHERE], state[FIELD] = start, j
+    if missing:
+        if role == NUMERIC:
+            cells.hashes[place], cells.values[place] = columns.absent[j], columns.absent_value
+        elif role == LABEL:
+            cells.y[row] = np.nan
+        else:
+            state[ERROR] = MISSING
+        return
+    if role == QID:
+        q, good = whole(buf, first, last)
+        cells.qid[row] = q if good else np.int64(murmur3_32(buf, start, end, np.uint32(0)))
+        return
+    if role == NUMERIC:
+        cells.hashes[place], cells.values[place] = columns.seeds[j], value
+        value = np.float64(cells.values[place])
+    elif role == LABEL:
+        cells.y[row] = value
+    else:
+        cells.c[row] = value
+    if how == BAD:
+        state[ERROR] = NUMBER
+    elif not np.isfinite(value):
+        state[ERROR] = LARGE
+    elif role == WEIGHT and value < 0.0:
+        state[ERROR] = NEGATIVE

@@ -1,0 +1,358 @@
+"""Tables: Parquet and Arrow files, data frames, matrices; from record batches to chunks.
+
+A columnar file is not read from its first to its last byte, so its checksum is one of its size, its first and its last
+bytes, among which are the places and statistics of all columns. In memory there is nothing to check.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._checks import Array
+from ..blocks import NO_WEIGHTS, RowBlock, as_block
+from .base import Chunk, DataError, Position
+from .columns import Bad, TableRows, as_numbers, as_strings, fillers_of, kind_of, kinds, shown
+from .features import ROLES
+from .featurizer import SALTS, Featurizer
+from .formats import Job, changed
+from .sources import Source
+from .text import Checksum, no_rows
+
+CELLS, ROWS = 1 << 18, 1 << 12  # made at once, at most
+BATCH = 1 << 15  # rows of a Parquet file decoded at once
+CODE_BYTES = 4  # a value, at most, in columns of Parquet files that are read as codes
+EDGE = 1 << 16  # bytes at both ends of a file that are checked
+INDEX = re.compile(r"__index_level_\d+__")  # how pandas hands on an index
+
+
+class Looked(NamedTuple):
+    """The rows of a batch, with their labels, weights and qid, and what cannot be used, by row."""
+
+    rows: TableRows
+    y: Array
+    c: Array
+    qid: Array | None
+    bad: list[Bad]
+
+
+class Batches:
+    """Makes row blocks of the record batches of one table."""
+
+    def __init__(self, featurizer: Featurizer, columns: list[str]) -> None:
+        self._featurizer, self._fillers = featurizer, fillers_of(featurizer)
+        self._roles = {role: featurizer.role(role, columns) for role in ROLES}
+        self.most_rows = max(1, min(ROWS, CELLS // max(len(featurizer.columns), 1)))
+
+    def look(self, batch: Any) -> Looked:
+        """Look through a batch; nothing is remembered yet."""
+        rows = TableRows(batch, self._featurizer, self._fillers)
+        rows.raw(SALTS[0])
+        bad = list(rows.bad)
+        y, c, qid = np.full(batch.num_rows, np.nan), NO_WEIGHTS, None
+        label, weight, query = (self._roles[role] for role in ROLES)
+        if label is not None:
+            y = self._numbers(batch, label, bad)
+        if weight is not None:
+            c = self._numbers(batch, weight, bad, lowest=0.0)
+        if query is not None:
+            qid = self._queries(batch, query, bad)
+        first: dict[int, Bad] = {}
+        for one in bad:
+            first.setdefault(one.row, one)
+        return Looked(rows, y, c, qid, [first[row] for row in sorted(first)])
+
+    def block(self, looked: Looked) -> RowBlock:
+        """Return the rows that were looked through."""
+        return RowBlock(*self._featurizer.numbered(looked.rows), looked.y, looked.c)
+
+    def _numbers(self, batch: Any, name: str, bad: list[Bad], lowest: float | None = None) -> Array:
+        """Return labels, NaN where there is none, or weights of at least `lowest`."""
+        column = batch.column(name)
+        numbers, _, _ = as_numbers(column, set(self._featurizer.spec.nulls))
+        numbers = numbers.astype(np.float64)
+        null = missing(column, self._featurizer)
+        wrong = ~np.isfinite(numbers) & ~null
+        if lowest is not None:
+            wrong |= null | ~(numbers >= lowest)
+        expected = "a finite number" if lowest is None else "a weight of at least 0"
+        for row in np.flatnonzero(wrong).tolist():
+            bad.append(Bad(row, name, f"found {shown(column[row])}, expected {expected}"))
+        numbers[null] = np.nan
+        return numbers
+
+    def _queries(self, batch: Any, name: str, bad: list[Bad]) -> Array:
+        """Return the qid of each row: a whole number, or the hash of a string."""
+        from ..kernels.hashing import hash_name
+
+        qid = np.zeros(batch.num_rows, np.int64)
+        for row, value in enumerate(as_strings(batch.column(name)).to_pylist()):
+            text = value if isinstance(value, bytes) else str(value or "").encode()
+            if not text:
+                bad.append(Bad(row, name, "found nothing, expected a value"))
+            else:
+                qid[row] = int(text) if re.fullmatch(rb"-?\d{1,18}", text) else hash_name(text)
+        return qid
+
+
+def missing(column: Any, featurizer: Featurizer) -> Array:
+    """Tell where a column has no value."""
+    null = np.asarray(column.is_null().to_numpy(zero_copy_only=False))
+    if kind_of(column.type) == "categorical" and str(column.type) != "bool":
+        words = {"", *featurizer.spec.nulls}
+        null = null | np.array([str(value or "").strip(" ") in words for value in column.to_pylist()], np.bool_)
+    return null
+
+
+def read_parquet(job: Job) -> Iterator[Chunk]:
+    """Read a Parquet file, row group after row group; columns that are not needed stay unread."""
+    import pyarrow.parquet as pq
+
+    check = _checked(job)
+    with ExitStack() as stack:
+        file = stack.enter_context(_opened(job, stack))
+        with refusals(job):
+            metadata = pq.read_metadata(file)
+            schema = metadata.schema.to_arrow_schema()
+        needed = _needed(job, schema)
+        with refusals(job):
+            reader = pq.ParquetFile(file, metadata=metadata, read_dictionary=_dictionaries(metadata))
+        sizes = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
+        groups, skip = list(range(len(sizes))), job.start.row
+        while groups and skip >= sizes[groups[0]]:
+            skip -= sizes[groups.pop(0)]
+        columns = list(dict.fromkeys(name if name in schema.names else name.split(".")[0] for name in needed))
+        batches = reader.iter_batches(BATCH, row_groups=groups, columns=columns) if groups else iter(())
+        yield from read_batches(job, Table(batches, needed, skip, check, _by_rows(job, sum(sizes))))
+
+
+def _dictionaries(metadata: Any) -> list[str]:
+    """Return the columns of strings that are stored as codes of a few values, and are best read as such.
+
+    Where values are many, the writer has fallen back to the strings themselves, and a dictionary would be made anew.
+    """
+    found = []
+    for i in range(metadata.num_columns if metadata.num_row_groups else 0):
+        column = metadata.row_group(0).column(i)
+        few = column.total_uncompressed_size < CODE_BYTES * max(column.num_values, 1)
+        if column.physical_type == "BYTE_ARRAY" and column.has_dictionary_page and few:
+            found.append(column.path_in_schema)
+    return found
+
+
+def read_arrow(job: Job) -> Iterator[Chunk]:
+    """Read an Arrow IPC file, also known as feather, or a stream of the same."""
+    from pyarrow import ipc
+
+    check = _checked(job)
+    with ExitStack() as stack:
+        file = stack.enter_context(_opened(job, stack))
+        is_file = file.read(6) == b"ARROW1"
+        file.seek(0)
+        with refusals(job):
+            reader = ipc.open_file(file) if is_file else ipc.open_stream(file)
+        needed = _needed(job, reader.schema)
+        batches = (reader.get_batch(i) for i in range(reader.num_record_batches)) if is_file else iter(reader)
+        yield from read_batches(job, Table(batches, needed, job.start.row, check, lambda row: file.tell()))
+
+
+def read_frame(job: Job) -> Iterator[Chunk]:
+    """Read a data frame or table through the Arrow interfaces, its buffers where they are."""
+    import pyarrow as pa
+
+    thing = job.source.thing
+    with refusals(job):
+        if hasattr(thing, "__arrow_c_stream__"):
+            reader = pa.RecordBatchReader.from_stream(thing)
+        elif hasattr(thing, "__arrow_c_array__"):
+            batch = pa.record_batch(thing)
+            reader = pa.RecordBatchReader.from_batches(batch.schema, [batch])
+        else:
+            reader = pa.Table.from_pandas(thing).to_reader()
+    named = pa.schema([field for field in reader.schema if not INDEX.fullmatch(field.name)])
+    yield from read_batches(job, Table(iter(reader), _needed(job, named), job.start.row, job.seed, lambda row: 0))
+
+
+class Table(NamedTuple):
+    """Record batches; which columns of them are needed, and how many rows were read before.
+
+    `check` is the source's, `stored(row)` tells the bytes taken from it after so many rows.
+    """
+
+    batches: Iterator[Any]
+    needed: list[str]
+    skip: int
+    check: int
+    stored: Callable[[int], int]
+
+
+def read_batches(job: Job, table: Table) -> Iterator[Chunk]:
+    """Yield the rows of a table. The last chunk waits for the end, since it has the bytes that are left."""
+    featurizer, skip, row = job.settings.featurizer, table.skip, job.start.row
+    maker, told = Batches(featurizer, table.needed), table.stored(row) if row else 0
+    last = Chunk(no_rows(job.settings.dtype), None, job.start._replace(check=table.check), 0)
+    for whole in _guarded(job, table.batches):
+        batch = flat(whole)
+        for start in range(min(skip, batch.num_rows), batch.num_rows, maker.most_rows):
+            if job.closed():
+                return
+            piece = batch.slice(start, maker.most_rows)
+            looked = maker.look(piece)
+            if looked.bad:
+                looked = maker.look(_without(job, piece, row, looked.bad))
+            row += piece.num_rows
+            rows, stored = maker.block(looked), table.stored(row)
+            end = job.faults.mark(Position(job.start.file, row, 0, table.check))
+            if last.rows.n_rows:
+                yield last
+            last = Chunk(rows, looked.qid, end._replace(names=len(featurizer.names)), stored - told)
+            told = stored
+        skip = max(0, skip - batch.num_rows)
+    yield last._replace(n_bytes=last.n_bytes + max((job.source.size or 0) - told, 0))
+
+
+def _without(job: Job, batch: Any, row: int, bad: list[Bad]) -> Any:
+    """Hand the bad rows of a batch that begins at this row to who decides about them; return the others."""
+    import pyarrow as pa
+
+    kept = np.ones(batch.num_rows, np.bool_)
+    for one in bad:
+        error = DataError(f"{job.source.name}:{row + one.row + 1}:{one.column}: {one.words}")
+        text = json.dumps(batch.slice(one.row, 1).to_pylist()[0], default=str).encode()
+        job.faults.take(error, text)
+        kept[one.row] = False
+    return batch.filter(pa.array(kept))
+
+
+def _by_rows(job: Job, n_rows: int) -> Callable[[int], int]:
+    """Return what tells the bytes of so many rows of a file, as if all took the same."""
+    return lambda row: (job.source.size or 0) * row // max(n_rows, 1)
+
+
+def read_matrix(job: Job) -> Iterator[Chunk]:
+    """Read a dense or sparse matrix X, or (X, y) or (X, y, weights); the qid of rows is told by `qid`."""
+    from scipy.sparse import issparse
+
+    thing = job.source.thing
+    X, y, c = (*thing, None, None)[:3] if isinstance(thing, tuple) else (thing, None, None)
+    X = X.tocsr() if issparse(X) else np.asarray(X)
+    n_rows = X.shape[0]
+    for name, one in (("y", y), ("weights", c), ("qid", job.settings.qid)):
+        if one is not None and np.shape(one) != (n_rows,):
+            raise DataError(f"{job.source.name}: found {name} of shape {np.shape(one)}, expected ({n_rows},)")
+    y = np.full(n_rows, np.nan) if y is None else np.asarray(y, np.float64)
+    qid = None if job.settings.qid is None else np.asarray(job.settings.qid)
+    for start in range(job.start.row, n_rows, ROWS):
+        stop = min(start + ROWS, n_rows)
+        weights = None if c is None else np.asarray(c)[start:stop]
+        rows = as_block(X[start:stop], y[start:stop], weights, job.settings.dtype)
+        try:
+            rows.check_finite()
+        except ValueError as error:
+            raise DataError(f"{job.source.name}: {error}, which begins at row {start}") from None
+        end = Position(job.start.file, stop, 0, job.seed)
+        yield Chunk(rows, None if qid is None else qid[start:stop], job.faults.mark(end), int(rows.data.nbytes))
+    if job.start.row >= n_rows:
+        end = Position(job.start.file, n_rows, 0, job.seed)
+        yield Chunk(no_rows(job.settings.dtype), None, job.faults.mark(end), 0)
+
+
+def same(source: Source, seed: int, closed: Callable[[], bool]) -> int:
+    """Return the check of what is in memory, which tells nothing."""
+    return seed
+
+
+def checksum(source: Source, seed: int, closed: Callable[[], bool]) -> int:
+    """Return the check of a columnar file: of its size and of its ends."""
+    check = Checksum(seed)
+    with source.native() as file:
+        size = file.size()
+        text = size.to_bytes(8, "little") + file.read(EDGE)
+        file.seek(max(0, size - EDGE))
+        text += file.read(EDGE)
+    check.update(np.frombuffer(text, np.uint8), 0, len(text))
+    return check.value()
+
+
+def _checked(job: Job) -> int:
+    """Return the file's check; refuse a file that has changed since `job.start`."""
+    check = checksum(job.source, job.seed, job.closed)
+    if job.start.row and check != job.start.check:
+        raise changed(job)
+    return check
+
+
+def _opened(job: Job, stack: ExitStack) -> Any:
+    """Return a file of random access; one that is compressed as a whole is unpacked to disk."""
+    import pyarrow as pa
+
+    if job.source.compression is None:
+        return job.source.native()
+    unpacked = stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
+    with job.source.open(job.closed) as opened:
+        piece = bytearray(1 << 20)
+        while n := opened.readinto(memoryview(piece)):
+            unpacked.write(piece[:n])
+    unpacked.seek(0)
+    return pa.PythonFile(unpacked, mode="r")
+
+
+class refusals:  # noqa: N801 - a context manager, used as a function
+    """What pyarrow refuses becomes an error that names the source."""
+
+    def __init__(self, job: Job) -> None:
+        self._name = job.source.name
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: Any, _: Any) -> None:
+        import pyarrow as pa
+
+        if isinstance(error, pa.ArrowException) or (isinstance(error, OSError) and error.errno is None):
+            raise DataError(f"{self._name}: {' '.join(str(error).split()).rstrip('. ')}") from None
+
+
+def _guarded(job: Job, batches: Iterator[Any]) -> Iterator[Any]:
+    while True:
+        with refusals(job):
+            batch = next(batches, None)
+        if batch is None:
+            return
+        yield batch
+
+
+def flat_schema(schema: Any) -> Any:
+    """Return a schema in which a struct's fields are columns of their own, `a.b`."""
+    import pyarrow as pa
+
+    while any(pa.types.is_struct(field.type) for field in schema):
+        schema = pa.schema([part for field in schema for part in field.flatten()])
+    return schema
+
+
+def flat(batch: Any) -> Any:
+    """Return a batch in which a struct's fields are columns of their own."""
+    import pyarrow as pa
+
+    if not any(pa.types.is_struct(field.type) for field in batch.schema):
+        return batch
+    table = pa.Table.from_batches([batch])
+    while any(pa.types.is_struct(field.type) for field in table.schema):
+        table = table.flatten()
+    return table.combine_chunks().to_batches()[0] if table.num_rows else pa.RecordBatch.from_pylist([], table.schema)
+
+
+def _needed(job: Job, schema: Any) -> list[str]:
+    """Settle what the columns of a table mean; return those that have to be read."""
+    featurizer, found = job.settings.featurizer, kinds(flat_schema(schema))
+    featurizer.decide(found, job.source.name)
+    wanted = {column.name for column in featurizer.columns}
+    wanted |= {name for role in ROLES if (name := featurizer.role(role, list(found))) is not None}
+    return [name for name in found if name in wanted]
