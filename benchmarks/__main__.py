@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
 
-NAMES = ("online", "quality", "custom_loss")
+NAMES = ("online", "batch", "quality", "custom_loss")
 
 if len(sys.argv) < 2 or sys.argv[1] not in NAMES:
     sys.exit(f"usage: python -m benchmarks {{{','.join(NAMES)}}} [options]")
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(name, "1")  # threads are what is told, not what a BLAS takes
 import_module(f"benchmarks.{sys.argv[1]}").main(sys.argv[2:])

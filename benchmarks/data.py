@@ -48,6 +48,28 @@ def digits(rows: int = 60_000, seed: int = 0) -> Stream:
     )
 
 
+def one_hot(rows: int = 32_000, seed: int = 0) -> Stream:
+    """A dozen categories and binned numbers, one-hot: tall, narrow and collinear, as census data are."""
+    rng = np.random.default_rng(seed)
+    sizes = np.array([5, 8, 16, 7, 14, 6, 5, 2, 2, 2, 5, 39, 8, 4])
+    columns = []
+    for size, start in zip(sizes, np.cumsum(sizes) - sizes, strict=True):
+        share = rng.dirichlet(np.full(size, 0.5))
+        columns.append(start + rng.choice(size, rows, p=share))
+    indices = np.stack(columns, axis=1).astype(np.int32)
+    indptr = np.arange(0, rows * len(sizes) + 1, len(sizes), dtype=np.int32)
+    X = csr_matrix((np.ones(indices.size, np.float32), indices.ravel(), indptr), shape=(rows, int(sizes.sum())))
+    score = X @ rng.normal(0.0, 1.0, X.shape[1]) - 1.5
+    return Stream(f"one-hot, {rows:,} x {X.shape[1]}", X, np.where(rng.logistic(size=rows) < score, 1.0, -1.0))
+
+
+def strokes(rows: int = 12_000, seed: int = 0) -> Stream:
+    """Pictures of two blobs, noisy labels: dense rows of 784, most of them zero, strongly correlated."""
+    stream = digits(rows, seed)
+    flips = np.random.default_rng(seed + 1).random(rows) < 0.03
+    return Stream(f"digits-like, {rows:,} x 784", stream.X, np.where(flips, -stream.y, stream.y))
+
+
 def svmlight(path: str) -> Stream:
     """Rows of a file, labels made -1/+1 at their middle."""
     from sklearn.datasets import load_svmlight_file

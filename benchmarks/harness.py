@@ -30,6 +30,7 @@ PACKAGES = (
     "river",
     "liblinear-official",
     "skglm",
+    "celer",
 )
 
 
