@@ -190,8 +190,8 @@ def compare(task: Task, rounds: int, most: float) -> dict[str, Any]:
 def numeric(stream: Stream, seed: int = 0) -> np.ndarray:
     """Labels for regression: a sparse linear model and noise."""
     rng = np.random.default_rng(seed)
-    w = rng.standard_normal(stream.X.shape[1]) * (rng.random(stream.X.shape[1]) < 0.05)
-    z = stream.X @ w
+    d = stream.X.shape[1]
+    z = stream.X @ (rng.standard_normal(d) * (rng.random(d) < max(0.05, 4.0 / d)))
     return np.asarray((z + z.std() * rng.standard_normal(len(z))) / z.std(), dtype=np.float64)
 
 

@@ -3,6 +3,7 @@
     loss                       penalty                       solver
     smooth                     L2                            `newton`, or `sdca` where the penalty is strong enough
     smooth                     L1, elastic net               `l1`
+    with kinks                 L2                            `sdca`, or `interior` where data are narrow and L2 is weak
     with kinks                 with a strongly convex part   `sdca`
     softmax, multiclass hinge  what `multiclass` takes       `multiclass`
 
@@ -12,6 +13,7 @@ Under L2 the number that decides is how much one row of n bends the objective be
 
 Prox-SDCA comes nearer by a constant factor in 1 + kappa passes (Shalev-Shwartz and Zhang 2012, Theorem 1, whose steps
 gain a factor 1 - 1 / (n (1 + kappa))). Newton's method hardly feels kappa, but each of its steps costs several passes.
+A loss with kinks counts as L = 1; on narrow data an interior-point method stands for Newton's.
 """
 
 from __future__ import annotations
@@ -25,16 +27,17 @@ from .._checks import one_of
 from ..losses import Loss
 from ..losses.custom import Custom
 from ..penalties import Penalty
-from ..penalties.base import Terms
 from .problem import Problem, Solution
 
-Room = Literal["sdca", "newton", "l1", "multiclass"]
+Room = Literal["sdca", "newton", "interior", "l1", "multiclass"]
 
 SOLVERS = ("auto", "sdca", "newton")
 CURVED = ("logistic", "squared", "squared_hinge", "smoothed_hinge", "huber", "poisson")  # have a second derivative a.e.
+KINKED = ("hinge", "ranking_hinge", "absolute", "quantile", "epsilon_insensitive")  # straight between kinks
 
 NARROW = 2_500  # features up to which a Hessian is built and factorized
 SDCA_BELOW, SDCA_BELOW_NARROW = 25.0, 2.0  # the largest kappa (1) for Prox-SDCA: wide data, narrow data
+SDCA_BELOW_KINKED = 3.0  # narrow data and kinks
 
 
 def solve(
@@ -71,15 +74,36 @@ def choose(problem: Problem, solver: str = "auto") -> Room:
         raise TypeError(f"{loss} has no conjugate, which a certificate needs; take a built-in loss")
     if loss.kind == "multiclass":
         return "multiclass"
-    terms = penalty._terms((problem.n_features,))
-    primal = loss.name in CURVED and _plain(terms)
-    if solver == "newton" or (solver == "auto" and primal and not _fast_dual(problem)):
-        if not primal:
+    primal = _primal(problem)
+    if solver == "newton":
+        if primal is None:
             raise TypeError(_refusal(loss, penalty))
-        return "l1" if np.any(terms.l1) else "newton"
-    if solver == "auto" and not penalty.strong_convexity > 0.0:
-        raise TypeError(_refusal(loss, penalty))
+        return primal
+    if solver == "auto":
+        if primal is not None and kappa(problem) > _limit(problem, primal):
+            return primal
+        if not penalty.strong_convexity > 0.0:
+            raise TypeError(_refusal(loss, penalty))
     return "sdca"
+
+
+def _primal(problem: Problem) -> Room | None:
+    """Return the solver that works on weights, not on dual variables alone, if there is one."""
+    terms = problem.penalty._terms((problem.n_features,))
+    free = np.isneginf(terms.lo).all() and np.isposinf(terms.hi).all() and not terms.bends and terms.coupled is None
+    if not (free and np.all(np.add(terms.l1, terms.l2) > 0.0)):
+        return None
+    if problem.loss.name in CURVED:
+        return "l1" if np.any(terms.l1) else "newton"
+    narrow = problem.n_features <= NARROW and not np.any(terms.l1)
+    return "interior" if narrow and problem.loss.name in KINKED else None
+
+
+def _limit(problem: Problem, primal: Room) -> float:
+    """Return the largest kappa at which Prox-SDCA is faster than the other solver."""
+    if primal == "newton":
+        return SDCA_BELOW_NARROW if problem.n_features <= NARROW else SDCA_BELOW
+    return SDCA_BELOW_KINKED if primal == "interior" else -1.0
 
 
 def kappa(problem: Problem) -> float:
@@ -88,20 +112,8 @@ def kappa(problem: Problem) -> float:
     squares = float(np.vdot(problem.rows.data, problem.rows.data)) / n
     if not squares > 0.0:
         return 0.0
-    return problem.loss.smoothness * squares / (n * mu) if mu > 0.0 else np.inf
-
-
-def _fast_dual(problem: Problem) -> bool:
-    """Tell whether Prox-SDCA is the fastest way to the optimum of a smooth loss under L2."""
-    if np.any(problem.penalty._terms((problem.n_features,)).l1):
-        return False
-    return kappa(problem) <= (SDCA_BELOW_NARROW if problem.n_features <= NARROW else SDCA_BELOW)
-
-
-def _plain(terms: Terms) -> bool:
-    """Tell whether Psi is a sum of absolute values and squares alone, with at least one of them for each weight."""
-    free = np.isneginf(terms.lo).all() and np.isposinf(terms.hi).all() and not terms.bends and terms.coupled is None
-    return bool(free and np.all(np.add(terms.l1, terms.l2) > 0.0))
+    bend = 1.0 if problem.loss.name in KINKED else problem.loss.smoothness
+    return bend * squares / (n * mu) if mu > 0.0 else np.inf
 
 
 def _refusal(loss: Loss, penalty: Penalty) -> str:

@@ -29,6 +29,7 @@ from .certified import NARROW
 from .passes import Passes
 
 BLOCK = 1024  # rows of a dense block
+MANY = 0.25  # of all rows
 LOOSEST, TIGHTEST = 0.25, 1e-4  # how much of the gradient a direction may leave
 MOST_ITERATIONS = 250
 TINY = 300  # features that are factorized whatever it costs
@@ -121,16 +122,20 @@ class Factorized:
         return np.asfortranarray(H)
 
     def _dense(self, D: Array) -> Array:
-        size, X, one = self.passes.size, self.passes.X, self.passes.one
+        passes = self.passes
+        size, X, one = passes.size, passes.X, passes.one
+
+        # Squares in 32 bits are half the work, and what they lose costs an iteration or two: not worth it for few rows.
+        dtype = np.float32 if np.count_nonzero(D) > MANY * passes.n else np.float64
 
         def work(first: int, last: int, out: Array) -> None:
             some = np.flatnonzero(D[first:last]) + first
             for at in range(0, len(some), BLOCK):
-                block = np.zeros((min(BLOCK, len(some) - at), size), np.float32)
+                block = np.zeros((min(BLOCK, len(some) - at), size), dtype)
                 kernels.scaled_rows(X, one, D, some[at : at + BLOCK], block)
                 out += block.T @ block
 
-        return np.asfortranarray(self.passes.summed(work, (size, size)))
+        return np.asfortranarray(passes.summed(work, (size, size)))
 
     def solve(self, r: Array) -> Array:
         """Return M^-1 r."""

@@ -145,14 +145,14 @@ def minimize(f: Callable[[float], Array], flat: float, first: float | None = Non
     >>> minimize(lambda x: np.array([x * x - x, 2.0 * x - 1.0, 2.0]), 1e-9)
     0.5
     """
-    value, slope, curvature = f(0.0)
+    value, slope, curvature = map(float, f(0.0))
     if slope == 0.0:
         return 0.0
     sign = -1.0 if slope > 0.0 else 1.0  # the side to go to
     low, high = 0.0, np.inf
     x = first if first is not None else abs(slope) / curvature if curvature > 0.0 else 1.0
     for _ in range(MOST_LOOKS):
-        v, s, c = f(sign * x)
+        v, s, c = map(float, f(sign * x))
         s *= sign
         if abs(s) <= flat * abs(slope) and v <= value:
             return sign * x

@@ -72,6 +72,12 @@ class Passes:
         self.each(lambda first, last: csr_products.times(self.X, self.one, v, first, last, out))
         return out
 
+    def squared_norms(self) -> Array:
+        """Return ||x_i||^2 of each row, the intercept's 1 included."""
+        out = np.empty(self.n)
+        self.each(lambda first, last: csr_products.squared_norms(self.X, self.one, first, last, out))
+        return out
+
     def transposed(self, t: Array) -> Array:
         """Return X't."""
         return self.summed(

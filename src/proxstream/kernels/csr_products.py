@@ -21,6 +21,17 @@ def times(X, one, v, first, last, out):
 
 
 @compiled
+def squared_norms(X, one, first, last, out):
+    """Write out_i = ||x_i||^2."""
+    for i in range(first, last):
+        a = one
+        for q in range(X.indptr[i], X.indptr[i + 1]):
+            x = float(X.data[q])
+            a += x * x
+        out[i] = a
+
+
+@compiled
 def transposed(X, one, t, first, last, out):
     """Add sum_i t_i x_i to out; rows with t_i = 0 cost nothing."""
     total = 0.0
