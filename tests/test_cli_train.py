@@ -17,8 +17,10 @@ import numpy as np
 import pytest
 
 import proxstream as ps
-from proxstream import cli
+from proxstream import cli, losses
 from proxstream.algorithms.rates import SqrtDecay
+from proxstream.batch import certified
+from proxstream.batch.problem import Problem
 from proxstream.blocks import as_block
 from proxstream.cli.train import _split
 from proxstream.learner import Learner
@@ -308,6 +310,22 @@ def test_going_on_from_a_model(train: Any) -> None:
     assert (done.code, done.err) == (1, "model.psm: has weights alone, expected a model that can learn on\n")
 
 
+def test_certified_weights_are_those_of_the_batch_solver(train: Any) -> None:
+    done = train("clicks.svm", "-o", "model.psm", "--algorithm", "certified", "--l1", "0.01", "--tol", "1e-6")
+    assert done.code == 0
+    assert "the gap is" in done.err
+    model = ps.load("model.psm")
+    problem = Problem(rows_of("clicks.svm"), 51, losses.logistic, ps.L1(0.01))
+    solution = certified.solve(problem, tol=1e-6)
+    np.testing.assert_array_equal(model.learner.weights()[0], solution.coef.astype(np.float32))
+    assert model.summary["primal"] == solution.primal
+    assert 0.0 <= model.summary["relative_gap"] <= 1e-6
+    assert model.summary["converged"]
+    first = Path("model.psm").read_bytes()
+    trained(train, "--algorithm", "certified", "--l1", "0.01", "--tol", "1e-6", "--chunk-bytes", "100")
+    assert Path("model.psm").read_bytes() == first
+
+
 def test_weights_alone_predict_the_same_from_a_smaller_file(train: Any) -> None:
     whole = trained(train, *FTRL)
     size = os.path.getsize("model.psm")
@@ -390,6 +408,9 @@ def test_every_parameter_of_every_algorithm_is_listed(name: str, capsys: pytest.
         (("clicks.svm", "-o", "m.psm", "--on-error", "quarantine"), "quarantine"),
         (("clicks.svm", "-o", "m.psm", "--format", "xls"), "format must be one of svmlight"),
         (("clicks.svm", "-o", "m.psm", "--average"), "average=True: AutoFTRL"),
+        (("clicks.svm", "-o", "m.psm", "--algorithm", "certified"), "no solver for loss logistic"),
+        (("clicks.svm", "-o", "m.psm", "--algorithm", "certified", "--alpha", "1"), "it has tol, max_epochs, solver"),
+        (("clicks.svm", "-o", "m.psm", "--algorithm", "certified", "--l1", "1", "--passes", "2"), "without --passes"),
         (("clicks.svm", "-o", "none/m.psm"), "none/m.psm: the folder none does not exist"),
         (("clicks.svm", "-o", "."), ".: is a folder"),
     ],

@@ -13,8 +13,10 @@ from .table import Table, number
 
 if TYPE_CHECKING:
     from ..training import Line, Pass
+    from ..training.certified import CertifiedRun
     from ..training.run import Run
 
+BORN = time.perf_counter()  # when the command line was imported: about when the process began
 NAMES = {"accuracy": "accuracy", "auc": "AUC", "rmse": "root mean squared error", "pair_accuracy": "pairs in order"}
 
 
@@ -33,7 +35,6 @@ class Show:
         self._quiet, self._path = quiet, metrics_file
         self._table = Table(sys.stderr)
         self._file: IO[str] | None = None
-        self._born = time.perf_counter()
         self._begun = (0, 0)
 
     def __enter__(self) -> Self:
@@ -95,6 +96,32 @@ class Show:
 
     # ---- the end
 
+    def solved(self, run: CertifiedRun) -> None:
+        """Show how a solver came to its proof: what was certified at which epoch."""
+        history = run.model().history
+        seconds = time.perf_counter() - BORN
+        facts = {**run.summary(), "loss": run.order.loss, "bytes": run.n_bytes, "seconds": seconds}
+        for told in (*history, {"summary": facts | _written(run.order.output)}):
+            self._json(told)
+        if self._quiet:
+            return
+        self._table.write("".join(f"{name:>12}" for name in history[0]))
+        for one in history:
+            cells = (f"{value:,}" if isinstance(value, int) else f"{value:.6g}" for value in one.values())
+            self._table.write("".join(f"{cell:>12}" for cell in cells))
+        proven = f"{facts['relative_gap']:.2g} of it" + ("" if facts["converged"] else ", more than was asked for")
+        self._table.summary(
+            {
+                "rows": _rows(facts),
+                "mean loss + penalty": f"{facts['primal']:.8g} ({facts['loss']})",
+                "at least": f"{facts['dual']:.8g}, the gap is {proven}",
+                "non-zeros": f"{facts['nonzeros']:,} of {facts['weights']:,}",
+                "read": f"{facts['bytes'] / 1e6:,.2f} MB",
+                "seconds": f"{seconds:.2f}",
+                "model": _model(facts | _written(run.order.output)),
+            }
+        )
+
     def summary(self, run: Run) -> None:
         """Tell how it ended."""
         if run.finished:
@@ -113,17 +140,16 @@ class Show:
             "loss": run.order.loss,
             "bytes": facts.n_bytes,
             "seconds": seconds,
-            "start_seconds": time.perf_counter() - self._born - seconds,
+            "start_seconds": time.perf_counter() - BORN - seconds,
             "rows_per_second": (facts.all_rows - self._begun[0]) / max(seconds, 1e-9),
             "megabytes_per_second": (facts.n_bytes - self._begun[1]) / max(seconds, 1e-9) / 1e6,
-            "model": run.order.output,
-            "model_bytes": os.path.getsize(run.order.output),
+            **_written(run.order.output),
         }
 
     def _json(self, told: dict[str, Any]) -> None:
         if self._file is not None:
             if "summary" not in told:
-                told["seconds"] = round(self._table.seconds, 6)
+                told = {**told, "seconds": round(self._table.seconds, 6)}
             print(json.dumps(told), file=self._file, flush=True)
 
     def _rewind(self, known: set[tuple[int, int, bool]]) -> None:
@@ -144,12 +170,7 @@ class Show:
 
 def _words(facts: dict[str, Any]) -> dict[str, str]:
     """Return the summary as it is shown."""
-    rows = f"{facts['rows']:,}"
-    if facts["passes"] > 1:
-        rows += f" in {facts['passes']} passes"
-    if facts["skipped"]:
-        rows += f", {facts['skipped']:,} skipped"
-    shown = {"rows": rows, "progressive loss": f"{facts['progressive_loss']:.6f} ({facts['loss']})"}
+    shown = {"rows": _rows(facts), "progressive loss": f"{facts['progressive_loss']:.6f} ({facts['loss']})"}
     if "best_constant" in facts:
         shown["best constant"] = f"{number(facts['best_constant'])}, loss {facts['best_constant_loss']:.6f}"
     for name, words in NAMES.items():
@@ -163,5 +184,19 @@ def _words(facts: dict[str, Any]) -> dict[str, str]:
         f"{facts['seconds']:.2f}, and {facts['start_seconds']:.2f} to start; {facts['rows_per_second']:,.0f} rows/s, "
         f"{facts['megabytes_per_second']:,.1f} MB/s"
     )
-    shown["model"] = f"{facts['model']}, {facts['model_bytes']:,} bytes"
+    shown["model"] = _model(facts)
     return shown
+
+
+def _rows(facts: dict[str, Any]) -> str:
+    passes, skipped = facts.get("passes", 1), facts["skipped"]
+    more = [f" in {passes} passes"] * (passes > 1) + [f", {skipped:,} skipped"] * (skipped > 0)
+    return f"{facts['rows']:,}" + "".join(more)
+
+
+def _written(path: str) -> dict[str, Any]:
+    return {"model": path, "model_bytes": os.path.getsize(path)}
+
+
+def _model(facts: dict[str, Any]) -> str:
+    return f"{facts['model']}, {facts['model_bytes']:,} bytes"

@@ -23,7 +23,8 @@ WITH_INITIAL = (
     *("quarantine", "chunk_bytes", "quiet", "progress_every", "metrics_file", "checkpoint", "resume"),
     *("weights_only", "initial"),
 )
-CERTIFIED = {"tol": 1e-4, "max_epochs": 1000}  # parameters of the batch solver
+# What only learning row by row knows.
+ONLINE = ("passes", "holdout", "early_stop", "pairs", "average", "progress_every", "checkpoint", "resume", "initial")
 
 EPILOG = """\b
 Parameters of the algorithm are options of the same name, as --alpha and
@@ -47,10 +48,9 @@ def _list(wanted: bool) -> None:
     from ..algorithms import ALGORITHMS
     from ..training import recipe
 
-    for name in ALGORITHMS:
+    for name in (*ALGORITHMS, "certified"):
         told = (f"--{key.replace('_', '-')}{_default(value)}" for key, value in recipe.parameters(name).items())
         typer.echo(f"{name:<20}{'  '.join(told)}")
-    typer.echo(f"{'certified':<20}--tol 0.0001  --max-epochs 1000")
     raise typer.Exit
 
 
@@ -146,7 +146,7 @@ def _split(words: list[str]) -> tuple[list[str], dict[str, str | bool]]:
     from ..algorithms import ALGORITHMS
     from ..training import recipe
 
-    known = {key: value for name in ALGORITHMS for key, value in recipe.parameters(name).items()} | CERTIFIED
+    known = {key: value for name in (*ALGORITHMS, "certified") for key, value in recipe.parameters(name).items()}
     files: list[str] = []
     parameters: dict[str, str | bool] = {}
     left = iter(words)
@@ -206,19 +206,21 @@ def _run(order: Order, show: Show, given: set[str]) -> None:
     from ..training import Interrupted
     from ..training.run import OutputError, Run, check_output
 
-    with usage():
-        if order.initial is not None:
-            own = sorted(given - set(WITH_INITIAL))
-            if own:
-                raise UsageError(f"a model to go on from brings its own --{own[0].replace('_', '-')}")
-        else:
-            learner = order.learner()
-    if order.initial is not None:
-        order, learner = order.going_on()
     try:
         check_output(order.output)
     except OutputError as error:
         raise UsageError(str(error)) from None
+    if order.algorithm == "certified":
+        _solve(order, show, given)
+        return
+    if order.initial is not None:
+        own = sorted(given - set(WITH_INITIAL))
+        if own:
+            raise UsageError(f"a model to go on from brings its own --{own[0].replace('_', '-')}")
+        order, learner = order.going_on()
+    else:
+        with usage():
+            learner = order.learner()
     with show, Run(order, learner, show) as run, _signals(run):
         if order.passes > 1 and not run.stream.rereadable:
             raise UsageError(f"passes {order.passes}: {', '.join(run.stream.names)} can be read once")
@@ -232,6 +234,23 @@ def _run(order: Order, show: Show, given: set[str]) -> None:
                 f"interrupted after {rows:,} rows, kept in {run.keeper.path}; to go on, add --resume to the command"
             ) from None
         show.summary(run)
+
+
+def _solve(order: Order, show: Show, given: set[str]) -> None:
+    from .. import modelfile
+    from ..training.certified import CertifiedRun
+
+    online = sorted(given & set(ONLINE))
+    if online:
+        raise UsageError(f"certified solves in memory, without --{online[0].replace('_', '-')}")
+    with usage():
+        run = CertifiedRun(order)
+    run.read()
+    with show:
+        with usage():
+            run.solve()
+        modelfile.save(run.model(), order.output)
+        show.solved(run)
 
 
 @contextmanager

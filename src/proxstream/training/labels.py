@@ -61,6 +61,12 @@ class Labels:
         two = len(self.classes) == 2 and self.loss.kind == "binary"
         return 1 if two else max(len(self.classes), 1)
 
+    def seen(self, *, zeros: bool, negatives: bool) -> tuple[float, ...]:
+        """Return the labels of the classes, two of them as the data had them: 0 where that and never -1 occurred."""
+        if self.classes or self.loss.kind != "binary":
+            return self.classes
+        return (0.0, 1.0) if zeros and not negatives else (-1.0, 1.0)
+
     @property
     def accepted(self) -> str:
         """The labels that are taken, in words."""

@@ -23,8 +23,6 @@ from . import recipe
 from .labels import Labels
 from .session import Plan
 
-CERTIFIED = "certified"
-
 # What says how a run is watched, kept and finished, and nothing about the model; and what is told in its parts.
 ASIDE = ("data", "output", "checkpoint", "resume", "quarantine", "initial", "chunk_bytes", "parameters", "features")
 
@@ -150,6 +148,11 @@ class Order:
             "initial_checksum": checksum,
         }
         return replace(self, **changes), learner
+
+    def reading(self) -> dict[str, Any]:
+        """Return what `open_stream` is told beside data, format and features."""
+        names = ("dtype", "on_error", "quarantine", "zero_based", "chunk_bytes")
+        return {name: getattr(self, name) for name in names}
 
     def labels(self) -> Labels:
         """Return how labels are read."""

@@ -20,18 +20,16 @@ from ..geometries import Geometry
 from ..modelfile.codec import REGISTRIES
 from ..penalties import PENALTIES, Penalty
 
-
-class UnknownParameterError(ValueError):
-    """A parameter that the algorithm does not have."""
+CERTIFIED = {"tol": 1e-4, "max_epochs": 1000, "solver": "auto"}
 
 
 def parameters(name: str) -> dict[str, Any]:
-    """Return the parameters of an algorithm with their defaults, in order.
+    """Return the parameters of an algorithm, or of the certified solver, with their defaults, in order.
 
     >>> parameters("ftrl_proximal")
     {'alpha': 0.1, 'beta': 1.0, 'penalty_weight': 'every_round'}
     """
-    return {field.name: field.default for field in fields(_algorithm_class(name))}
+    return dict(CERTIFIED) if name == "certified" else {f.name: f.default for f in fields(_algorithm_class(name))}
 
 
 def algorithm(name: str, told: Mapping[str, str | bool]) -> Algorithm:
@@ -41,14 +39,20 @@ def algorithm(name: str, told: Mapping[str, str | bool]) -> Algorithm:
     RDA(gamma=2.0, rho=0.0, geometry=PNorm(p=1.5), schedule='sqrt')
     >>> algorithm("sgd", {"alpha": "2"})
     Traceback (most recent call last):
-    proxstream.training.recipe.UnknownParameterError: sgd has no parameter alpha; it has eta, schedule
+    ValueError: sgd has no parameter alpha; it has eta, schedule
     """
     cls = _algorithm_class(name)
     known: dict[str, Field[Any]] = {field.name: field for field in fields(cls)}
+    check_known(name, told)
+    return cls(**{parameter: value(parameter, text, known[parameter].default) for parameter, text in told.items()})
+
+
+def check_known(name: str, told: Mapping[str, Any]) -> None:
+    """Raise a ValueError that names the first parameter that an algorithm does not have, and those it has."""
+    known = parameters(name)
     for parameter in told:
         if parameter not in known:
-            raise UnknownParameterError(f"{name} has no parameter {parameter}; it has {', '.join(known) or 'none'}")
-    return cls(**{parameter: _value(parameter, text, known[parameter].default) for parameter, text in told.items()})
+            raise ValueError(f"{name} has no parameter {parameter}; it has {', '.join(known) or 'none'}")
 
 
 def penalty(text: str) -> Penalty:
@@ -87,12 +91,16 @@ def together(l1: float, l2: float, more: str | None) -> Penalty:
 
 def _algorithm_class(name: str) -> type[Algorithm]:
     if name not in ALGORITHMS:
-        raise ValueError(f"algorithm must be one of {', '.join(ALGORITHMS)}, got {name!r}")
+        raise ValueError(f"algorithm must be one of {', '.join(ALGORITHMS)}, certified, got {name!r}")
     return ALGORITHMS[name]
 
 
-def _value(name: str, text: str | bool, default: Any) -> Any:
-    """Read a value of the kind that the default is of."""
+def value(name: str, text: str | bool, default: Any) -> Any:
+    """Read a value of the kind that the default is of.
+
+    >>> value("tol", "1e-6", 1e-4)
+    1e-06
+    """
     if isinstance(default, bool) or isinstance(text, bool):
         if not isinstance(text, bool) or not isinstance(default, bool):
             raise ValueError(f"{name} {'takes no value' if isinstance(default, bool) else 'needs a value'}")

@@ -65,7 +65,8 @@ class Run:
             self._features = Featurizer(FeatureSpec.from_json(kept.features), order.dtype)
             self._features.restore(kept.names)
         self.stream = self._open(order.data)
-        self._features = self.featurizer or order.features
+        if not set(self.stream.formats) <= NUMBERED:
+            self._features = self.stream.featurizer
         self._held_out = self._open((order.holdout,)) if order.holdout and order.share() is None else None
         self.session = Session(
             self._sized(learner),
@@ -88,24 +89,24 @@ class Run:
         return self.keeper.find()
 
     def _open(self, data: tuple[str, ...]) -> Any:
-        order = self.order
-        return open_stream(
-            list(data),
-            order.format,
-            features=self._features,
-            dtype=order.dtype,
-            on_error=order.on_error,
-            quarantine=order.quarantine,
-            zero_based=order.zero_based,
-            chunk_bytes=order.chunk_bytes,
-        )
+        return open_stream(list(data), self.order.format, features=self._features, **self.order.reading())
 
     def _sized(self, learner: Learner) -> Learner:
-        """Return the learner, or one with as many features as the data have where it has to know from the start."""
+        """Return the learner, or one with as many features as hashing makes, or as it has to know from the start."""
         from ..engines.dense import DenseEngine
 
+        if learner.t > 0:
+            return learner
+        spec = self.featurizer.spec if self.featurizer is not None else None
+        if spec is not None and spec.bits is not None:
+            return self.order.learner(1 << spec.bits)
         if not isinstance(learner.engine, DenseEngine):
             return learner
+        if not self.stream.rereadable:
+            raise ValueError(
+                f"{', '.join(self.stream.names)}: can be read once, and {learner.algorithm!r} with {learner.penalty!r} "
+                "needs the number of features first"
+            )
         return self.order.learner(max((chunk.rows.n_features for chunk in self.stream.chunks()), default=1))
 
     def __enter__(self) -> Self:
@@ -164,7 +165,8 @@ class Run:
     @property
     def featurizer(self) -> Featurizer | None:
         """What gives features their meaning, None where they are numbers in the files themselves."""
-        return None if set(self.stream.formats) <= NUMBERED else self.stream.featurizer
+        featurizer: Featurizer | None = self.stream.used_featurizer
+        return featurizer
 
     # ---- the model
 

@@ -145,9 +145,7 @@ class Session:
     @property
     def classes(self) -> tuple[float, ...]:
         """The labels of the classes as the data have them, none where there are none."""
-        if self.labels.classes or self.learner.loss.kind != "binary":
-            return self.labels.classes
-        return (0.0, 1.0) if self.facts.zeros and not self.facts.negatives else (-1.0, 1.0)
+        return self.labels.seen(zeros=self.facts.zeros, negatives=self.facts.negatives)
 
     # ---- running
 
