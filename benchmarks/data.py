@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_matrix
+
+NUMBERS = [f"I{i}" for i in range(1, 14)]
+# Values of each category, from a handful to millions, as uneven as those of logged clicks.
+SIZES = [1460, 583, 10**7, 2 * 10**6, 305, 24, 12_517, 633, 3, 93_145, 5683, 8 * 10**6, 3194, 27, 14_992, 5 * 10**6, 10]
+SIZES += [5652, 2173, 4, 7 * 10**6, 18, 15, 286_181, 105, 142_572]
+CATEGORIES = {f"C{i}": size for i, size in enumerate(SIZES, 1)}
 
 
 class Stream(NamedTuple):
@@ -76,3 +84,77 @@ def svmlight(path: str) -> Stream:
 
     X, y = load_svmlight_file(path, dtype=np.float32)
     return Stream(path.rsplit("/", 1)[-1], csr_matrix(X), np.where(y > (y.min() + y.max()) / 2, 1.0, -1.0))
+
+
+def clicks(rows: int, seed: int = 0) -> Any:
+    """Return an Arrow table of clicks: a label 0/1, 13 whole numbers and 26 categories of 8 hexadecimal digits.
+
+    Numbers are heavy-tailed; a value out of ten or so is missing.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    rng = np.random.default_rng(seed)
+    columns: dict[str, Any] = {}
+    score = rng.standard_normal(rows) - 1.0
+    for i, name in enumerate(NUMBERS):
+        x = np.floor(np.exp(1.5 * rng.standard_normal(rows) + i % 5)).astype(np.int64) - 1
+        columns[name] = pa.array(x, mask=rng.random(rows) < 0.04 * (i % 5))
+        score += (0.1 if i % 2 else -0.1) * np.log1p(np.maximum(x, 0))
+    places = np.arange(28, -1, -4, dtype=np.uint64)
+    for i, (name, values) in enumerate(CATEGORIES.items()):
+        value = (values * rng.random(rows) ** 4).astype(np.uint64)
+        code = (value * np.uint64(2654435761) + np.uint64(i * 0x9E3779B9)) & np.uint64(0xFFFFFFFF)
+        if i % 3 == 0:
+            score += (((code >> np.uint64(7)) & np.uint64(63)).astype(float) - 32) / 64
+        digits = np.frombuffer(b"0123456789abcdef", np.uint8)[
+            ((code[:, None] >> places) & np.uint64(15)).astype(np.intp)
+        ]
+        offsets = np.arange(0, 8 * rows + 1, 8, dtype=np.int32)
+        words = pa.StringArray.from_buffers(rows, pa.py_buffer(offsets), pa.py_buffer(digits))
+        columns[name] = pc.if_else(pa.array(rng.random(rows) < 0.03 * (i % 6)), None, words)
+    return pa.table({"label": (score > 0).astype(np.int8), **columns})
+
+
+def vw_lines(table: Any) -> bytes:
+    """Return a table of clicks as Vowpal Wabbit's text: numbers without a namespace, a namespace for each category.
+
+    With `--hash all` its features are those that a hashed table has.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    parts = [pc.if_else(pc.equal(table["label"], 1), "1 |", "-1 |")]
+    for name in NUMBERS:
+        words = table[name].cast(pa.string())
+        parts.append(pc.fill_null(pc.binary_join_element_wise(f" {name}:", words, ""), ""))
+    for name in CATEGORIES:
+        parts.append(pc.fill_null(pc.binary_join_element_wise(f" |{name} ", table[name], ""), ""))
+    lines = pc.binary_join_element_wise(*parts, "")
+    return ("\n".join(lines.to_pylist()) + "\n").encode()
+
+
+def write_clicks(folder: Path, rows: int, piece: int = 100_000) -> dict[str, Path]:
+    """Write the same clicks as CSV, Parquet and Vowpal Wabbit's text, a piece at a time; return the paths."""
+    import pyarrow.csv as pc
+    import pyarrow.parquet as pq
+
+    paths = {kind: folder / f"clicks{rows}.{kind}" for kind in ("csv", "parquet", "vw")}
+    schema = clicks(1).schema
+    plain = pc.WriteOptions(include_header=False, quoting_style="none")
+    with (
+        paths["csv"].open("wb") as text,
+        paths["vw"].open("wb") as lines,
+        pq.ParquetWriter(paths["parquet"], schema) as parquet,
+    ):
+        text.write((",".join(schema.names) + "\n").encode())
+        for table in _pieces(rows, piece):
+            pc.write_csv(table, text, plain)
+            lines.write(vw_lines(table))
+            parquet.write_table(table)
+    return paths
+
+
+def _pieces(rows: int, piece: int) -> Iterator[Any]:
+    for seed, start in enumerate(range(0, rows, piece)):
+        yield clicks(min(piece, rows - start), seed)

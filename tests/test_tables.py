@@ -272,6 +272,12 @@ def test_numbers_of_csv_are_exact(numbers: list[float]) -> None:
         assert [(row[1] or [0.0])[0] for row in found] == [float(word) for word in words]
 
 
+def test_text_of_vowpal_wabbit_has_the_features_of_a_table() -> None:
+    table = read(io.BytesIO(b"label,age,site,ad\n1,30,a.com,7\n-1,,b.com,x\n"), "csv", FeatureSpec(crosses="site*ad"))
+    lines = b"1 | age:30 |site a.com |ad 7\n-1 |site b.com |ad x\n"
+    assert [row[:3] for row in read(io.BytesIO(lines), "vw", FeatureSpec(crosses="site*ad"))] == [r[:3] for r in table]
+
+
 # ---- data frames
 
 
