@@ -50,27 +50,35 @@ def conjugate_of(penalty: Penalty, shape: tuple[int, ...]) -> PenaltyConjugate:
     terms = reduce(Terms.join, (part._terms(shape) for part in penalty.parts))
     unbounded = bool(np.all(np.isneginf(terms.lo)) and np.all(np.isposinf(terms.hi)))
     if unbounded and not terms.bends and terms.coupled is None:
-        return _Net(terms, shape)
+        return Net(terms, shape)
     if unbounded and isinstance(terms.coupled, (GroupL2, L2Norm)) and np.ndim(terms.l2) == 0:
         return _Groups(terms, terms.coupled, shape)
     return _Solved(penalty)
 
 
-class _Net(PenaltyConjugate):
+class Net(PenaltyConjugate):
     """L1, L2, the elastic net, with one strength or one a weight; no penalty at all."""
 
     def __init__(self, terms: Terms, shape: tuple[int, ...]):
         self.l1, self.l2 = (_flat(strength, shape) for strength in (terms.l1, terms.l2))
 
     def limit(self, v: Array) -> float:
+        """Return the largest s in [0, 1] for which Psi*(s v) is finite."""
         from ..kernels.conjugates import net_limit
 
         return float(net_limit(v.ravel(), self.l1, self.l2))
 
     def value(self, v: Array, scale: float = 1.0) -> float:
+        """Return Psi*(scale v) for a scale up to the limit."""
         from ..kernels.conjugates import net_conjugate
 
         return float(net_conjugate(v.ravel(), self.l1, self.l2, scale))
+
+    def primal(self, w: Array) -> float:
+        """Return Psi(w) itself."""
+        from ..kernels.conjugates import net_value
+
+        return float(net_value(w.ravel(), self.l1, self.l2))
 
 
 class _Groups(PenaltyConjugate):

@@ -126,9 +126,7 @@ def repair(problem: Problem, alpha: Array) -> Array:
 
     kernels.clip(as_tuple(problem.loss), alpha, problem.rows.y)
     if problem.fit_intercept:
-        up, down = balance(*kernels.sides(alpha, problem.rows.c))
-        np.multiply(alpha, up, out=alpha, where=alpha > 0.0)
-        np.multiply(alpha, down, out=alpha, where=alpha < 0.0)
+        kernels.scale_sides(alpha, *balance(*kernels.sides(alpha, problem.rows.c)))
     return alpha
 
 

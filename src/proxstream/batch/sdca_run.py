@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._checks import Array
-from .conjugates import conjugate_of
+from .conjugates import Net
 from .dual import balance
 from .problem import Problem, Solution, Trace
 
@@ -61,7 +61,7 @@ class Run:
             since=np.zeros(averaged, np.int64),
             clock=np.zeros(1, np.int64),
         )
-        self.conjugate = conjugate_of(problem.penalty, problem.shape)
+        self.net = Net(problem.penalty._terms(problem.shape), problem.shape)
         self.epoch, self.kept, self.skip, self.drawn = 0, n, 0.0, 0
         self.picked: Array | None = None
         self.coef, self.intercept, self.factors = np.zeros(problem.n_features), 0.0, np.ones(2)
@@ -216,25 +216,24 @@ class Run:
         order[: len(front)], order[len(front) :] = front, rest
         return sum(estimate for estimate, _ in told), len(front)
 
-    def _combined(self, alpha: Array, factors: Array) -> Array:
-        """Return v = sum_i p_i f_i alpha_i x_i."""
-        rows, d = self.problem.rows, self.problem.n_features
+    def _combine(self, alpha: Array, factors: Array, v: Array) -> None:
+        """Write sum_i p_i f_i alpha_i x_i into v."""
+        rows = self.problem.rows
+        v[:] = 0.0
 
         def work(first: int, last: int) -> Array:
-            v = np.zeros(d)
-            self.kernels.combine(rows, alpha, factors, self.total, first, last, v)
-            return v
+            own = v if first == 0 else np.zeros_like(v)
+            self.kernels.combine(rows, alpha, factors, self.total, first, last, own)
+            return own
 
-        first, *others = self._each(work, rows.n_rows)
-        for other in others:
-            first += other
-        return np.asarray(first)
+        for other in self._each(work, rows.n_rows)[1:]:
+            v += other
 
     def _sum_up(self) -> None:
         """Compute afresh what the state keeps about alpha."""
         from ..kernels.conjugates import sides
 
-        self.state.v[:] = self._combined(self.state.alpha, np.ones(2))
+        self._combine(self.state.alpha, np.ones(2), self.state.v)
         self.state.bias[0] = sum(sides(self.state.alpha, self.problem.rows.c)) / self.total
 
     # ---- certificates
@@ -256,10 +255,10 @@ class Run:
         if alpha is self.state.alpha:
             bias[0] = (positive + negative) / self.total  # what rounding has added up goes
         self.factors = np.array(balance(positive, negative) if problem.fit_intercept else (1.0, 1.0))
-        v = self._combined(alpha, self.factors)
-        scale = self.conjugate.limit(v)
-        bound = self.conjugate.value(v, scale)
-        w = v
+        w = v = self.coef  # one array for both
+        self._combine(alpha, self.factors, v)
+        scale = self.net.limit(v)
+        bound = self.net.value(v, scale)
         self.kernels.weights(self.link, v, w)
         shifts = np.zeros(1)
         if problem.fit_intercept:
@@ -275,8 +274,8 @@ class Run:
         k = int(np.argmin(sums[:-1]))
         if problem.fit_intercept:
             self._move_shift(shifts, sums[:-1], k)
-        self.coef, self.intercept = w, float(shifts[k])
-        primal = float(sums[k]) + problem.penalty.value(w)
+        self.intercept = float(shifts[k])
+        primal = float(sums[k]) + self.net.primal(w)
         return trace.certify(self.epoch, primal, -float(sums[-1]) - bound, int(np.count_nonzero(w)))
 
     def _move_shift(self, shifts: Array, losses: Array, k: int) -> None:
@@ -300,9 +299,10 @@ class Run:
 
     def solution(self, trace: Trace, converged: bool) -> Solution:
         """Return what the last certificate was for."""
+        from ..kernels.conjugates import scale_sides
+
         alpha = self._alpha()
-        np.multiply(alpha, self.factors[0], out=alpha, where=alpha > 0.0)
-        np.multiply(alpha, self.factors[1], out=alpha, where=alpha < 0.0)
+        scale_sides(alpha, *self.factors)
         return Solution(self.coef, self.intercept, alpha, trace.history, converged)
 
 

@@ -99,6 +99,13 @@ def clip(loss, alpha, y):
 
 
 @compiled
+def scale_sides(alpha, up, down):
+    """Multiply, in place, the positive alphas by up and the negative ones by down."""
+    for i in range(alpha.shape[0]):
+        alpha[i] *= up if alpha[i] > 0.0 else down
+
+
+@compiled
 def sides(alpha, c):
     """Return the weighted sums of the positive and of the negative alphas; an empty c is all ones."""
     positive, negative = 0.0, 0.0
@@ -134,3 +141,13 @@ def net_conjugate(v, l1, l2, scale):
         if curvature > 0.0 and beyond > 0.0:
             total += beyond * (beyond / curvature)
     return 0.5 * total
+
+
+@compiled
+def net_value(w, l1, l2):
+    """Return Psi(w), making no arrays."""
+    total = 0.0
+    for j in range(w.shape[0]):
+        size = abs(w[j])
+        total += size * (l1[j if l1.shape[0] > 1 else 0] + 0.5 * l2[j if l2.shape[0] > 1 else 0] * size)
+    return total
