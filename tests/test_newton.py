@@ -264,3 +264,17 @@ def test_wild_data_end_with_a_true_gap(scale: float, fit_intercept: bool) -> Non
     assert solution.converged
     assert solution.coef[2] == 0.0
     assert solution.dual <= solution.primal <= problem.primal(solution.coef * 1.001, solution.intercept)
+
+
+def test_all_labels_far_away_for_huber() -> None:
+    """Every residual is beyond delta at the start, where the loss does not bend at all."""
+    X, w = np.random.default_rng(0).normal(size=(50, 3)), np.array([1e4, 2e4, 3e4])
+    for fit_intercept in (True, False):
+        y = X @ w + 1e6 * fit_intercept
+        problem = Problem(as_block(X, y), 3, losses.huber, L2(1e-6), fit_intercept)
+        solution = newton.solve(problem, tol=1e-6, max_epochs=20)
+        assert solution.converged
+        # The labels lie on a plane: w itself has no loss, and any gain over its penalty is smaller than that.
+        assert (
+            problem.primal(w, 1e6 * fit_intercept) * 0.999 <= solution.primal <= problem.primal(w, 1e6 * fit_intercept)
+        )

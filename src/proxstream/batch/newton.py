@@ -33,6 +33,7 @@ from .problem import Problem, Solution, Trace
 FLAT = 0.3  # the slope that a line search leaves, in parts of the first
 EXACT = 1e-14  # the same where the intercept is made exact
 MOST_LOOKS = 80
+SHORT, LONG = 0.1, 4.0  # steps of a length that tells of a poor model
 SHORT_OF_TOL = 0.3  # a direction aims at this part of the gap that is wanted
 
 
@@ -73,11 +74,13 @@ class _Newton:
         elif passes.one:
             self._recentre(np.zeros(passes.n))
         M: Preconditioner = (Factorized if worth_factorizing(passes) else Diagonal)(passes, self.mu)
-        iterations, norm, last = 0, 0.0, max_epochs == 0
+        iterations, norm, step, last = 0, 0.0, 1.0, max_epochs == 0
         for epoch in range(max_epochs + 1):
             at, done = self._certified(epoch, last)
             if done or last:
                 break
+            if not SHORT < step < LONG or not at.D.any():
+                at = at._replace(D=np.maximum(at.D, self._secants(at)))
             M.update(at.D, iterations)
             before, norm = norm, float(np.sqrt(at.g @ M.solve(at.g)))
             leave = min(LOOSEST, max(TIGHTEST, 0.9 * (norm / before) ** 2)) if before else LOOSEST
@@ -99,6 +102,16 @@ class _Newton:
         g = self.passes.transposed(s)
         g += ridge
         return Point(z, s, D, g, loss + 0.5 * float(ridge @ self.w))
+
+    def _secants(self, at: Point) -> Array:
+        """Return p phi'^2 / (2 phi): the curvature of the parabola with minimum 0 that has a row's value and slope.
+
+        Where a loss runs straight, phi'' = 0 tells nothing of how far it is to the bottom, but this does. It is for
+        the way to where Newton's method is at home.
+        """
+        value = self.problem.loss.value(at.z, self.problem.labels)
+        ok = (value > 0.0) & np.isfinite(value) & (self.passes.p > 0.0)
+        return np.asarray(np.divide(at.s**2, 2.0 * self.passes.p * value, out=np.zeros_like(at.s), where=ok))
 
     def _gap(self, at: Point) -> float:
         """Return (2)."""
