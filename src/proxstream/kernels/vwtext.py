@@ -195,9 +195,10 @@ def hashed(buf, at, stop, seed):
         h = mix(mix(h, w & LOW), w >> U32)
         at += 8
     w = word(buf, at) & ((ONE << (U8 * np.uint64(stop - at))) - ONE)
-    if stop - at >= 4:
-        h, w = mix(h, w & LOW), w >> U32
-    return finish(h ^ scramble(w), length)
+    # One more word of 4 bytes or none: as good as chance, so both are computed and a mask takes one.
+    more = np.uint64(0) - np.uint64(stop - at >= 4)
+    h ^= (h ^ mix(h, w & LOW)) & more
+    return finish(h ^ scramble(w >> (U32 & more)), length)
 
 
 @compiled
