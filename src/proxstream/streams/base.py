@@ -59,7 +59,7 @@ class Settings:
     dtype: Any = np.float32
     zero_based: bool = True
     qid: Any = None
-    chunk_bytes: int = 1 << 22
+    chunk_bytes: int = 1 << 21
     max_line_bytes: int = 1 << 25
     options: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
 

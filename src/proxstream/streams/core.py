@@ -139,7 +139,7 @@ def open_stream(
     quarantine: str | os.PathLike[str] | None = None,
     zero_based: bool = True,
     qid: Any = None,
-    chunk_bytes: int = 1 << 22,
+    chunk_bytes: int = 1 << 21,
     max_line_bytes: int = 1 << 25,
     **options: Any,
 ) -> Stream:

@@ -56,6 +56,10 @@ class Sheets:
         """Return what the parser left in its state."""
         return int(self._state[getattr(self._kernel, what)])
 
+    def set_mode(self, mode: int) -> None:
+        """Tell the parser its mode."""
+        self._state[self._kernel.MODE] = mode
+
     def run(self, parse: Callable[[Any, Array], None], at: int) -> int:
         """Let a parser fill the sheet from `at` on, a larger one if not even one line fits; return what was wrong."""
         if self.told("ERROR") == self._kernel.FULL:  # the last time

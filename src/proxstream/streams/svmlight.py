@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import replace
+from typing import Any, Self
 
 import numpy as np
 
@@ -11,13 +12,14 @@ from .._checks import Array
 from ..blocks import RowBlock
 from .base import Chunk, Settings
 from .formats import Job
+from .parallel import read_on_threads
 from .sheets import Sheets, Wants
-from .text import PAD, Parsed, read_lines
+from .text import PAD, Parsed
 
 
 def read(job: Job) -> Iterator[Chunk]:
     """Read svmlight text."""
-    return read_lines(job, SvmlightParser(job.settings))
+    return read_on_threads(job, SvmlightParser(job.settings))
 
 
 class SvmlightParser:
@@ -32,9 +34,20 @@ class SvmlightParser:
         if settings.qid not in (None, True, False):
             raise ValueError(f"qid of svmlight text must be None, True or False, got {settings.qid!r}")
         self._kernel: Any = svmlight
+        self._settings = settings
         self._base = 0 if settings.zero_based else 1
         mode = {None: svmlight.UNKNOWN, True: svmlight.WITH, False: svmlight.IGNORED}[settings.qid]
         self._sheets = Sheets(settings, Wants(qid=settings.qid is not False), mode)
+
+    def twin(self) -> Self | None:
+        """Return a parser for another thread, once it is settled whether rows have a qid."""
+        mode = self._sheets.told("MODE")
+        known = {self._kernel.WITHOUT: None, self._kernel.WITH: True, self._kernel.IGNORED: False}
+        if mode not in known:
+            return None
+        other = type(self)(replace(self._settings, qid=known[mode]))
+        other._sheets.set_mode(mode)
+        return other
 
     def parse(self, buffer: Array, at: int, stop: int) -> Parsed:
         """Parse whole lines."""

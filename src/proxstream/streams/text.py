@@ -97,7 +97,7 @@ def skim(opened: Opened, check: Checksum, n_bytes: int | None) -> tuple[int, int
     return done, lines
 
 
-class _Buffer:
+class Buffer:
     """Memory that whole lines are gathered in; it grows to hold the longest one."""
 
     def __init__(self, size: int) -> None:
@@ -114,6 +114,13 @@ class _Buffer:
     def left(self) -> int:
         """Bytes that wait."""
         return self.filled - self.at
+
+    def rest(self, stop: int) -> Buffer:
+        """Return another buffer with what lies behind `stop`, to read on in while this one is parsed."""
+        other = Buffer(max(self.size, 2 * (self.filled - stop)))
+        other.filled, other.ended = max(self.filled - stop, 0), self.ended
+        other.bytes[: other.filled] = memoryview(self.bytes)[stop : self.filled]
+        return other
 
     def copy(self, stop: int) -> bytes:
         """Return what waits before `stop`."""
@@ -147,7 +154,7 @@ class _Buffer:
         return self.bytes.rfind(b"\n", self.at, self.filled) + 1
 
 
-def read_lines(job: Job, parser: Parser) -> Iterator[Chunk]:
+def read_lines(job: Job, parser: Parser, reading: Callable[..., LineReading] | None = None) -> Iterator[Chunk]:
     """Yield the rows of a text source, from `job.start` on."""
     with job.source.open(job.closed) as opened:
         check = Checksum(job.seed)
@@ -156,16 +163,16 @@ def read_lines(job: Job, parser: Parser) -> Iterator[Chunk]:
             raise changed(job, f"it has {offset} bytes where {job.start.offset} had been read")
         if offset and check.value() != job.start.check:
             raise changed(job)
-        yield from _Lines(job, parser, opened, check, lines).chunks()
+        yield from (reading or LineReading)(job, parser, opened, check, lines).chunks()
 
 
-class _Lines:
+class LineReading:
     """One pass over the lines of a source."""
 
     def __init__(self, job: Job, parser: Parser, opened: Opened, check: Checksum, lines: int) -> None:
         self.job, self.parser, self.opened, self.check = job, parser, opened, check
         self.row, self.offset, self.line = job.start.row, job.start.offset, lines
-        self.buffer = _Buffer(job.settings.chunk_bytes)
+        self.buffer = Buffer(job.settings.chunk_bytes)
         self.told = self._stored()  # bytes that chunks have told of
 
     def chunks(self) -> Iterator[Chunk]:
@@ -174,16 +181,7 @@ class _Lines:
         while not self.job.closed():
             stop = buffer.stop()
             if stop > buffer.at:
-                parsed = self.parser.parse(buffer.array, buffer.at, stop)
-                self.row += parsed.rows.n_rows
-                self.line += parsed.lines
-                self._pass(parsed.at)
-                fault, more = parsed.fault, not buffer.ended and buffer.left < self.job.settings.max_line_bytes
-                if fault is not None and fault.open and more:
-                    buffer.fill(self.opened)
-                elif fault is not None:
-                    self._leave_out(fault, stop)
-                yield self._chunk(parsed.rows, parsed.qid)
+                yield from self._settle(self.parser.parse(buffer.array, buffer.at, stop), stop)
             elif buffer.ended:
                 break
             elif buffer.left >= self.job.settings.max_line_bytes:
@@ -193,6 +191,22 @@ class _Lines:
                 buffer.fill(self.opened)
                 if self.offset == 0 and buffer.bytes.startswith(BOM):
                     self._pass(len(BOM))
+
+    def _settle(self, parsed: Parsed, stop: int) -> Iterator[Chunk]:
+        """Count what was parsed of the buffer and hand it on, without the bad line that it ended at."""
+        self.row += parsed.rows.n_rows
+        self.line += parsed.lines
+        self._pass(parsed.at)
+        fault, buffer = parsed.fault, self.buffer
+        if fault is not None and fault.open and not buffer.ended and buffer.left < self.job.settings.max_line_bytes:
+            buffer.fill(self.opened)  # what was a fault may end well
+            fault = None
+        if fault is not None and self.job.faults.on_error != "stop":
+            self._leave_out(fault, stop)
+            fault = None
+        yield self._chunk(parsed.rows, parsed.qid)
+        if fault is not None:  # behind all rows before it
+            self._leave_out(fault, stop)
 
     def _pass(self, at: int) -> None:
         """Count what lies before `at` as read."""

@@ -9,7 +9,7 @@ them; else it sees hashes alone.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -19,8 +19,9 @@ from .base import Chunk, Settings
 from .features import parse_cross
 from .featurizer import RawRows
 from .formats import Job
+from .parallel import read_on_threads
 from .sheets import Sheets, Wants
-from .text import PAD, Fault, Parsed, read_lines
+from .text import PAD, Fault, Parsed
 
 MOST_SPACES = 1 << 16
 
@@ -28,7 +29,7 @@ MOST_SPACES = 1 << 16
 def read(job: Job) -> Iterator[Chunk]:
     """Read Vowpal Wabbit's text."""
     names = job.settings.featurizer.names
-    for chunk in read_lines(job, VWParser(job.settings)):
+    for chunk in read_on_threads(job, VWParser(job.settings)):
         yield chunk._replace(end=chunk.end._replace(names=len(names)))
 
 
@@ -46,6 +47,7 @@ class VWParser:
         if not isinstance(self._digits, bool):
             raise TypeError(f"digits must be True or False, got {self._digits!r}")
         self._kernel: Any = vwtext
+        self._settings = settings
         self._new: int = lines.NEW_NAMESPACE
         self._featurizer = settings.featurizer
         spec = self._featurizer.spec
@@ -55,6 +57,10 @@ class VWParser:
         for name in dict.fromkeys(part for cross in spec.crosses for part in parse_cross(cross)):
             self._know(name.encode())
         self._sheets = Sheets(settings, Wants(hashes=True, weights=True, spans=self._tracked))
+
+    def twin(self) -> Self | None:
+        """Return a parser for another thread, unless names are learned as they come."""
+        return None if self._featurizer.spec.names or not self._featurizer.hashed else type(self)(self._settings)
 
     def parse(self, buffer: Array, at: int, stop: int) -> Parsed:
         """Parse whole lines."""

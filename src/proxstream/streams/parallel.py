@@ -1,0 +1,125 @@
+"""Lines parsed on several threads: blocks of whole lines go out to parsers, and their rows come back in order.
+
+    read -> blocks of lines -> parsers, a thread each -> in order: rows counted, bytes checked, faults named -> chunks
+
+A parser that has to remember what came before (numbers of names, whether the first row had a qid) parses alone until
+it can give twins of itself; with one processor it stays alone. What is read is the same either way.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from queue import SimpleQueue
+from typing import Any, NamedTuple, Protocol, Self
+
+from .base import Chunk
+from .formats import Job
+from .text import BOM, Buffer, LineReading, Parsed, Parser, no_rows, read_lines
+
+MOST_PARSERS = 4  # more than a learner on a few threads can follow
+
+
+class Twinned(Parser, Protocol):
+    """A parser that can work beside others of its kind."""
+
+    def twin(self) -> Self | None:
+        """Return one that parses the lines to come as this one would; None if there cannot be two, or not yet."""
+
+
+class Block(NamedTuple):
+    """Whole lines that are being parsed."""
+
+    buffer: Buffer
+    stop: int
+    parsed: Future[list[Parsed]]
+
+
+def processors() -> int:
+    """Return the number of processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def read_on_threads(job: Job, parser: Twinned) -> Iterator[Chunk]:
+    """Yield the rows of a text source, from `job.start` on, parsed on as many threads as help."""
+    n = min(processors(), MOST_PARSERS)
+    if n == 1:
+        return read_lines(job, parser)
+    return read_lines(job, parser, lambda *told: ParallelReading(*told, parser=parser, n=n))
+
+
+class ParallelReading(LineReading):
+    """One pass over the lines of a source on several threads."""
+
+    def __init__(self, *told: Any, parser: Twinned, n: int) -> None:
+        super().__init__(*told)
+        self._first, self._n = parser, n
+        self._parsers: SimpleQueue[Twinned] = SimpleQueue()
+        self._blocks: deque[Block] = deque()
+
+    def chunks(self) -> Iterator[Chunk]:
+        """Yield the rows between bad lines."""
+        feed = self.buffer
+        with ThreadPoolExecutor(self._n, "proxstream-parse") as pool:
+            alone = True
+            while not self.job.closed():
+                stop = feed.stop()
+                if stop > feed.at and alone:
+                    yield from self._settled(feed, stop, self._parse(self._first, feed, stop))
+                    alone = not self._twins()
+                elif stop > feed.at:
+                    self._blocks.append(Block(feed, stop, pool.submit(self._parse_any, feed, stop)))
+                    feed = feed.rest(stop)
+                    yield from self._arrived(0 if self.opened.idle() else self._n)
+                elif feed.ended:
+                    yield from self._arrived(0)
+                    return
+                elif feed.left >= self.job.settings.max_line_bytes:
+                    yield from self._arrived(0)
+                    self.buffer = feed
+                    self._leave_out_long()
+                    yield self._chunk(no_rows(self.job.settings.dtype), None)
+                else:
+                    feed.fill(self.opened)
+                    if self.offset == 0 and not self._blocks and feed.bytes.startswith(BOM):
+                        self._pass(len(BOM))
+
+    def _twins(self) -> bool:
+        """Make a parser for each thread, if there can be."""
+        twins = [self._first.twin() for _ in range(self._n)]
+        for twin in twins:
+            if twin is None:
+                return False
+            self._parsers.put(twin)
+        return True
+
+    def _arrived(self, n: int) -> Iterator[Chunk]:
+        """Yield the rows of the first blocks, until so many are left."""
+        while len(self._blocks) > n:
+            block = self._blocks.popleft()
+            yield from self._settled(block.buffer, block.stop, block.parsed.result())
+
+    def _settled(self, buffer: Buffer, stop: int, parsed: list[Parsed]) -> Iterator[Chunk]:
+        self.buffer = buffer
+        for one in parsed:
+            yield from self._settle(one, stop)
+
+    def _parse_any(self, buffer: Buffer, stop: int) -> list[Parsed]:
+        """Parse a block with a parser that is free."""
+        parser = self._parsers.get()
+        try:
+            return self._parse(parser, buffer, stop)
+        finally:
+            self._parsers.put(parser)
+
+    def _parse(self, parser: Parser, buffer: Buffer, stop: int) -> list[Parsed]:
+        """Parse all lines of a block, passing over bad ones."""
+        at, found = buffer.at, []
+        while at < stop and not self.job.closed():
+            found.append(parser.parse(buffer.array, at, stop))
+            at = found[-1].at
+            if found[-1].fault is not None:
+                at = buffer.bytes.find(b"\n", at, stop) + 1
+        return found
