@@ -1,0 +1,118 @@
+"""Fuzzing of the text parsers and the row cache: python -m benchmarks fuzz [--inputs 1000000] [--seed 0].
+
+Lines of svmlight and Vowpal Wabbit's text, most of them good, are cut, doubled and overwritten in random places, and
+parsed with bad lines left out; one text in twenty is compared row by row with a naive parser. Beside them, row caches
+with changed bytes are read. Whatever a parser says, it must neither crash nor take more and more memory; a changed
+cache must be refused. The inputs of a seed are always the same: a failure is printed with the number of its input.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import random
+import resource
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tests import naive_text, text_cases
+
+import proxstream as ps
+from proxstream.streams import DataError, write_cache
+from proxstream.streams.base import Settings
+from proxstream.streams.features import FeatureSpec
+from proxstream.streams.svmlight import SvmlightParser
+from proxstream.streams.text import PAD
+from proxstream.streams.vw import VWParser
+
+BITS = 12
+COMPARED = 20  # one text in so many
+CACHES = 1000  # one input in so many is a cache
+GROWTH = 64 << 10  # KiB of memory that a million inputs may take more than the first ten thousand
+
+
+def parsed(parser: Any, text: bytes) -> tuple[list[Any], int]:
+    """Return the rows of a text and the number of its bad lines."""
+    lines = text if text.endswith(b"\n") else text + b"\n"
+    buffer = np.frombuffer(bytearray(lines + bytes(PAD)), np.uint8)
+    at, rows, bad = 0, [], 0
+    while at < len(lines):
+        found = parser.parse(buffer, at, len(lines))
+        block, ends = found.rows, found.rows.indptr.tolist()
+        pairs = list(zip(block.indices.tolist(), block.data.tolist(), strict=True))
+        weights = block.c.tolist() if len(block.c) else [1.0] * block.n_rows
+        rows += [(repr(block.y[i]), weights[i], pairs[ends[i] : ends[i + 1]]) for i in range(block.n_rows)]
+        at = found.at
+        if found.fault is not None:
+            bad += 1
+            at = lines.index(b"\n", at) + 1
+    return rows, bad
+
+
+def expected(format: str, text: bytes, digits: bool) -> tuple[list[Any], int]:
+    """Return the same from the naive parser."""
+    if format == "svmlight":
+        rows, bad = naive_text.rows(text, naive_text.svmlight)
+    else:
+        rows, bad = naive_text.rows(text, naive_text.vw, bits=BITS, digits=digits)
+    return [(repr(np.float64(row.y)), row.c, list(row.features.items())) for row in rows], bad
+
+
+def read_changed_cache(whole: bytes, path: Path, rng: random.Random) -> None:
+    """Read a row cache with some bytes changed, which must be refused unless they mean nothing."""
+    changed = text_cases.mutated(whole, rng)
+    path.write_bytes(changed)
+    try:
+        for _ in ps.open_stream(path, "cache"):
+            pass
+    except DataError:
+        return
+    if changed[:12] + changed[16:] != whole[:12] + whole[16:]:
+        raise AssertionError("a changed row cache was read")
+
+
+def main(arguments: list[str]) -> None:
+    """Run the job."""
+    options = argparse.ArgumentParser(prog="python -m benchmarks fuzz", description=__doc__)
+    options.add_argument("--inputs", type=int, default=1_000_000)
+    options.add_argument("--seed", type=int, default=0)
+    told = options.parse_args(arguments)
+    parsers = {("svmlight", False): SvmlightParser(Settings(qid=False, chunk_bytes=1 << 12))}
+    for digits in (False, True):
+        spec = FeatureSpec(bits=BITS)
+        parsers["vw", digits] = VWParser(Settings(features=spec, chunk_bytes=1 << 12, options={"digits": digits}))
+    counts = {"rows": 0, "bad lines": 0, "compared": 0, "caches": 0}
+    begun, early = time.perf_counter(), 0
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "rows.psr"
+        write_cache(ps.open_stream(io.BytesIO(b"1 3:0.5 70000:1\n-1 2:1\n" * 20), "svmlight"), path)
+        whole = path.read_bytes()
+        for i in range(told.inputs):
+            rng = random.Random(told.seed * 1_000_000_007 + i)
+            format, digits = list(parsers)[i % 3]
+            text = text_cases.text(format, rng).removeprefix(b"\xef\xbb\xbf")
+            try:
+                rows, bad = parsed(parsers[format, digits], text)
+                if i % COMPARED == 0:
+                    counts["compared"] += 1
+                    assert (rows, bad) == expected(format, text, digits)
+                if i % CACHES == 0:
+                    counts["caches"] += 1
+                    read_changed_cache(whole, path, rng)
+            except Exception as error:
+                sys.exit(f"input {i} of seed {told.seed}, {format}: {type(error).__name__}: {error}\n{text!r}")
+            counts["rows"] += len(rows)
+            counts["bad lines"] += bad
+            if i == 10_000:
+                early = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - early if early else 0
+    seconds = time.perf_counter() - begun
+    found = ", ".join(f"{n:,} {what}" for what, n in counts.items())
+    print(f"{told.inputs:,} inputs in {seconds:.0f} s, no crash: {found}")
+    print(f"memory grew by {grown / 1024:.1f} MiB after the first 10,000 inputs")
+    if grown > GROWTH:
+        sys.exit("too much")
