@@ -141,7 +141,7 @@ def test_learners_and_stream_models() -> None:
 def test_one_against_the_rest_is_the_sum_of_its_problems() -> None:
     model = ps.StreamClassifier(penalty=ps.L2(0.05), passes=3, multi_class="one_vs_rest").fit(X, FOUR)
     parts = [
-        ps.certificate((w, b), X, np.where(k == FOUR, 1.0, -1.0), "logistic", ps.L2(0.05))
+        ps.certificate((w, b), X, np.where(k == FOUR, 1.0, -1.0), "logistic", ps.L2(0.05), passes=0)
         for k, (w, b) in enumerate(zip(model.coef_, model.intercept_, strict=True))
     ]
     whole = ps.certificate(model, X, FOUR)
@@ -164,6 +164,17 @@ def test_a_dual_solvers_own_variables_are_tried(loss: str) -> None:
     assert 0.0 <= proof.gap <= 1.01 * model.duality_gap_
 
 
+@pytest.mark.parametrize(("loss", "y"), [("logistic", TWO == "yes"), ("hinge", TWO == "yes"), ("absolute", SCORE)])
+def test_passes_of_a_solver_tighten_the_bound(loss: str, y: Any) -> None:
+    y = 2.0 * y - 1.0 if y.dtype == bool else y
+    best = best_seen(Problem(as_block(X, y), D, ps.losses.get(loss), ps.L2(0.05)))
+    model = np.array([0.5, -0.2, 0.0, 0.3, 0.0]), 0.1
+    loose, tight = (ps.certificate(model, X, y, loss, ps.L2(0.05), passes=passes) for passes in (0, 40))
+    assert tight.primal == loose.primal
+    assert tight.gap < loose.gap
+    assert tight.primal - best <= tight.gap <= 1.05 * (tight.primal - best)
+
+
 def test_a_stream_is_read_a_few_times_and_in_pieces() -> None:
     stream = Stream(X, SCORE, np.ones(N))
     ps.certificate((np.zeros(D), 0.0), stream, loss="squared", penalty=ps.L2(0.1))
@@ -177,7 +188,7 @@ def test_a_stream_is_read_a_few_times_and_in_pieces() -> None:
 
 def test_row_blocks_that_know_more_features_than_the_model() -> None:
     narrow = ps.certificate((np.ones(3), 0.0), [as_block(X, SCORE)], loss="squared", penalty=ps.L2(0.1))
-    wide = ps.certificate((np.append(np.ones(3), [0.0, 0.0]), 0.0), X, SCORE, "squared", ps.L2(0.1))
+    wide = ps.certificate((np.append(np.ones(3), [0.0, 0.0]), 0.0), X, SCORE, "squared", ps.L2(0.1), passes=0)
     assert narrow.primal == pytest.approx(wide.primal)
     assert narrow.dual == pytest.approx(wide.dual, rel=1e-4)
 
