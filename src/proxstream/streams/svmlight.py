@@ -14,7 +14,7 @@ from .base import Chunk, Settings
 from .formats import Job
 from .parallel import read_on_threads
 from .sheets import Sheets, Wants
-from .text import PAD, Parsed
+from .text import Parsed, parse_pieces
 
 
 def read(job: Job) -> Iterator[Chunk]:
@@ -59,11 +59,11 @@ class SvmlightParser:
         return sheets.parsed(rows, filled.qid.copy() if sheets.told("MODE") == self._kernel.WITH else None, buffer)
 
 
-def parse_bytes(text: bytes, dtype: Any = np.float32) -> Parsed:
-    """Parse one text of whole lines in memory, with nothing around the parser: what a benchmark of it calls.
+def parse_bytes(text: bytes, dtype: Any = np.float32) -> list[Parsed]:
+    """Parse whole lines in memory, piece by piece as a stream does, with nothing else around: for benchmarks.
 
-    >>> parse_bytes(b"1 3:0.5\\n-1 1:2\\n").rows.indices
-    array([3, 1], dtype=int32)
+    >>> [parsed.rows.indices for parsed in parse_bytes(b"1 3:0.5\\n-1 1:2\\n")]
+    [array([3, 1], dtype=int32)]
     """
-    parser = SvmlightParser(Settings(dtype=dtype, chunk_bytes=len(text)))
-    return parser.parse(np.frombuffer(bytearray(text + bytes(PAD)), np.uint8), 0, len(text))
+    settings = Settings(dtype=dtype)
+    return list(parse_pieces(text, SvmlightParser(settings), settings.chunk_bytes))

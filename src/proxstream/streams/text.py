@@ -251,6 +251,24 @@ class LineReading:
         self._pass(end or buffer.filled)
 
 
+def parse_pieces(text: bytes, parser: Parser, n_bytes: int) -> Iterator[Parsed]:
+    """Parse whole lines in memory, about so many bytes at a time."""
+    buffer, start = Buffer(n_bytes), 0
+    while start < len(text):
+        end = text.rfind(b"\n", start, start + n_bytes) + 1 or text.index(b"\n", start) + 1
+        if end - start > buffer.size:
+            buffer = Buffer(end - start)
+        buffer.bytes[: end - start] = memoryview(text)[start:end]
+        at = 0
+        while at < end - start:
+            parsed = parser.parse(buffer.array, at, end - start)
+            if parsed.fault is not None:
+                raise DataError(f"byte {start + parsed.fault.where}: {parsed.fault.words}")
+            yield parsed
+            at = parsed.at
+        start = end
+
+
 def no_rows(dtype: Any) -> RowBlock:
     """Return a block of no rows."""
     return RowBlock(np.zeros(1, np.int32), np.empty(0, np.int32), np.empty(0, dtype), np.empty(0))

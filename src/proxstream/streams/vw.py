@@ -21,7 +21,7 @@ from .featurizer import RawRows
 from .formats import Job
 from .parallel import read_on_threads
 from .sheets import Sheets, Wants
-from .text import PAD, Fault, Parsed
+from .text import Fault, Parsed, parse_pieces
 
 MOST_SPACES = 1 << 16
 
@@ -127,12 +127,13 @@ class VWRows:
         return f"{space}={name}" if space else name
 
 
-def parse_bytes(text: bytes, features: Any = None, dtype: Any = np.float32, **options: Any) -> Parsed:
-    """Parse one text of whole lines in memory, with nothing around the parser: what a benchmark of it calls.
+def parse_bytes(text: bytes, features: Any = None, dtype: Any = np.float32, **options: Any) -> list[Parsed]:
+    """Parse whole lines in memory, piece by piece as a stream does, with nothing else around: for benchmarks.
 
     >>> from .features import FeatureSpec
-    >>> parse_bytes(b"1 |site a.com\\n-1 0.5 |site b.com |age:2 y:15\\n", FeatureSpec(bits=8)).rows.data
-    array([ 1.,  1., 30.], dtype=float32)
+    >>> text = b"1 |site a.com\\n-1 0.5 |site b.com |age:2 y:15\\n"
+    >>> [parsed.rows.data for parsed in parse_bytes(text, FeatureSpec(bits=8))]
+    [array([ 1.,  1., 30.], dtype=float32)]
     """
-    parser = VWParser(Settings(features=features, dtype=dtype, chunk_bytes=len(text), options=options))
-    return parser.parse(np.frombuffer(bytearray(text + bytes(PAD)), np.uint8), 0, len(text))
+    settings = Settings(features=features, dtype=dtype, options=options)
+    return list(parse_pieces(text, VWParser(settings), settings.chunk_bytes))
