@@ -21,18 +21,11 @@ from proxstream.blocks import as_block
 # Two problems that are the same in other words have the same solution, but what a solver gives back differs by as much
 # as its tolerance allows: scikit-learn compares to seven digits.
 MODELS = [ps.CertifiedClassifier(tol=1e-12), ps.CertifiedRegressor(tol=1e-12)]
-SLOW = "three classes, softmax under a weak penalty: Prox-SDCA does not get to seven digits"
-EXEMPT = {
-    "check_sample_weight_equivalence_on_dense_data": SLOW,
-    "check_sample_weight_equivalence_on_sparse_data": SLOW,
-}
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@parametrize_with_checks(
-    MODELS, expected_failed_checks=lambda model: EXEMPT if isinstance(model, ps.CertifiedClassifier) else {}
-)
+@parametrize_with_checks(MODELS)
 def test_scikit_learn_conventions(estimator: Any, check: Any) -> None:
     check(estimator)
 
@@ -48,7 +41,8 @@ def problem_of(name: str, penalty: ps.penalties.Penalty, d: int = 4, n: int = 10
     X[np.arange(n), np.arange(n) % d] = 2.0
     loss = losses.get(name)
     y = np.arange(n) % 3 if loss.kind == "multiclass" else np.where(np.arange(n) % 2, 1.0, -1.0)
-    return Problem(as_block(X, np.abs(y)) if name == "poisson" else as_block(X, y), d, loss, penalty, True, 1)
+    y = np.abs(y) if name == "poisson" else y
+    return Problem(as_block(X, y), d, loss, penalty, True, 3 if loss.kind == "multiclass" else 1)
 
 
 @pytest.mark.parametrize(
@@ -69,6 +63,9 @@ def problem_of(name: str, penalty: ps.penalties.Penalty, d: int = 4, n: int = 10
         ("perceptron", L2(1e-6), 4, "sdca"),
         ("logistic", L2(1e-6) + NonNegative(), 4, "sdca"),
         ("softmax", L2(1.0), 4, "multiclass"),
+        ("softmax", L2(0.001), 4, "newton"),
+        ("softmax", L2(0.001) + L1(0.001), 4, "multiclass"),
+        ("multiclass_hinge", L2(0.001), 4, "multiclass"),
     ],
 )
 def test_choice(name: str, penalty: ps.penalties.Penalty, d: int, room: str) -> None:

@@ -5,6 +5,7 @@
     smooth                     L1, elastic net               `l1`
     with kinks                 L2                            `sdca`, or `interior` where data are narrow and L2 is weak
     with kinks                 with a strongly convex part   `sdca`
+    softmax                    L2                            `newton`, or `multiclass` where the penalty is strong
     softmax, multiclass hinge  what `multiclass` takes       `multiclass`
 
 Under L2 the number that decides is how much one row of n bends the objective beside the penalty,
@@ -72,9 +73,8 @@ def choose(problem: Problem, solver: str = "auto") -> Room:
     loss, penalty = problem.loss, problem.penalty
     if isinstance(loss, Custom):
         raise TypeError(f"{loss} has no conjugate, which a certificate needs; take a built-in loss")
-    if loss.kind == "multiclass":
-        return "multiclass"
     primal = _primal(problem)
+    dual: Room = "multiclass" if loss.kind == "multiclass" else "sdca"
     if solver == "newton":
         if primal is None:
             raise TypeError(_refusal(loss, penalty))
@@ -82,17 +82,19 @@ def choose(problem: Problem, solver: str = "auto") -> Room:
     if solver == "auto":
         if primal is not None and kappa(problem) > _limit(problem, primal):
             return primal
-        if not penalty.strong_convexity > 0.0:
+        if dual == "sdca" and not penalty.strong_convexity > 0.0:
             raise TypeError(_refusal(loss, penalty))
-    return "sdca"
+    return dual
 
 
 def _primal(problem: Problem) -> Room | None:
     """Return the solver that works on weights, not on dual variables alone, if there is one."""
-    terms = problem.penalty._terms((problem.n_features,))
+    terms = problem.penalty._terms(problem.shape)
     free = np.isneginf(terms.lo).all() and np.isposinf(terms.hi).all() and not terms.bends and terms.coupled is None
     if not (free and np.all(np.add(terms.l1, terms.l2) > 0.0)):
         return None
+    if problem.loss.name == "softmax":
+        return None if np.any(terms.l1) else "newton"
     if problem.loss.name in CURVED:
         return "l1" if np.any(terms.l1) else "newton"
     narrow = problem.n_features <= NARROW and not np.any(terms.l1)
@@ -119,6 +121,6 @@ def kappa(problem: Problem) -> float:
 def _refusal(loss: Loss, penalty: Penalty) -> str:
     return (
         f"no solver for loss {loss} with penalty {penalty!r}: {', '.join(CURVED)} take L1, L2 and ElasticNet with a "
-        "strength > 0 for every weight; a loss with kinks, or a penalty with other parts, needs L2 or ElasticNet among "
-        "its parts"
+        "strength > 0 for every weight, softmax takes such an L2; a loss with kinks, or a penalty with other parts, "
+        "needs L2 or ElasticNet among its parts"
     )

@@ -102,7 +102,7 @@ class Factorized:
             return
         from scipy.linalg.lapack import dpotrf
 
-        H = self._dense(D) if self.dense else self._sparse(D)
+        H = self.hessian(D)
         diagonal = H.diagonal() + self.mu
         ridge = 1e-12 * max(float(diagonal.max()), 1e-300)
         while True:
@@ -111,6 +111,10 @@ class Factorized:
             if not failed:
                 return
             ridge *= 100.0
+
+    def hessian(self, D: Array) -> Array:
+        """Return X'DX, made in the cheaper of two ways."""
+        return self._dense(D) if self.dense else self._sparse(D)
 
     def _sparse(self, D: Array) -> Array:
         size = self.passes.size
@@ -165,7 +169,7 @@ def _price_of_product(passes: Passes) -> float:
 
 def direction(passes: Passes, M: Preconditioner, at: Point, mu: Array, leave: float, enough: float) -> Direction:
     """Solve H d = -g until r is `leave` of g in the norm of M^-1, or until (2) is `enough`."""
-    x, r, t = np.zeros_like(at.g), -at.g, np.zeros(passes.n)
+    x, r, t = np.zeros_like(at.g), -at.g, np.zeros_like(at.s)
     q = M.solve(r)
     p = q.copy()
     rq = first = float(r @ q)

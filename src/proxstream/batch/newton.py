@@ -8,6 +8,9 @@ The intercept is a feature that is 1 in every row and has mu = 0. A step solves 
 minimizes P along d, which costs no pass over the data: scores move along X d. Where phi'' jumps (squared hinge, Huber)
 the same steps are a generalized Newton method, and the line search makes them descend.
 
+The softmax has a score for each class and a small matrix phi'' for each row; `joint` has its passes, all else is the
+same.
+
 The proof. alpha_i = -phi'(z_i) is the dual point that belongs to the weights. There is equality in Fenchel and Young's
 phi(z) + phi*(phi'(z)) >= z phi'(z), and so without an intercept
 
@@ -27,6 +30,7 @@ import numpy as np
 from .._checks import Array
 from .curvature import LOOSEST, TIGHTEST, Diagonal, Factorized, Point, Preconditioner, direction, worth_factorizing
 from .dual import dual_point
+from .joint import JointFactorized, JointPasses
 from .passes import Passes
 from .problem import Problem, Solution, Trace
 
@@ -50,8 +54,9 @@ def solve(
 
     An epoch is a step of Newton's method. `seed` is for solvers that draw; this one does not.
     """
-    with Passes(problem, n_threads) as passes:
-        return _Newton(problem, passes, tol).run(max_epochs, start)
+    joint = problem.loss.kind == "multiclass"
+    with (JointPasses if joint else Passes)(problem, n_threads) as passes:
+        return (_JointNewton if joint else _Newton)(problem, passes, tol).run(max_epochs, start)
 
 
 class _Newton:
@@ -59,27 +64,29 @@ class _Newton:
 
     def __init__(self, problem: Problem, passes: Passes, tol: float) -> None:
         self.problem, self.passes, self.trace = problem, passes, Trace(tol)
-        self.mu = np.empty(passes.size)
-        self.mu[:-1] = problem.penalty._terms((problem.n_features,)).l2
-        self.mu[-1] = 1.0 - passes.one  # without an intercept its weight has no slope and stays 0
-        self.w = np.zeros(passes.size)
-        zero = np.zeros(passes.n)
+        mu = np.empty((problem.n_features + 1, *problem.shape[1:]))
+        mu[:-1] = problem.penalty._terms(problem.shape).l2
+        mu[-1] = 1.0 - passes.one  # without an intercept its weight has no slope and stays 0
+        self.mu, self.w = mu.ravel(), np.zeros(passes.size)
+        self.features = slice(0, passes.size - passes.outputs)
+        zero = np.zeros((passes.n, *problem.shape[1:]))
         self.trace.best_dual = -float(problem.shares @ problem.loss.conjugate(zero, problem.labels))
 
     def run(self, max_epochs: int, start: Solution | None) -> Solution:
         """Make steps until the gap is proved, or no step lowers P any more."""
         passes = self.passes
         if start is not None:
-            self.w[:-1], self.w[-1] = start.coef, passes.one * float(start.intercept)
+            self.w[self.features] = start.coef.ravel()
+            self.w[self.features.stop :] = passes.one * np.asarray(start.intercept)
         elif passes.one:
-            self._recentre(np.zeros(passes.n))
-        M: Preconditioner = (Factorized if worth_factorizing(passes) else Diagonal)(passes, self.mu)
+            self._recentre(passes.times(self.w))
+        M = self._preconditioner()
         iterations, norm, step, last = 0, 0.0, 1.0, max_epochs == 0
         for epoch in range(max_epochs + 1):
             at, done = self._certified(epoch, last)
             if done or last:
                 break
-            if not SHORT < step < LONG or not at.D.any():
+            if passes.outputs == 1 and not (SHORT < step < LONG and at.D.any()):
                 at = at._replace(D=np.maximum(at.D, self._secants(at)))
             M.update(at.D, iterations)
             before, norm = norm, float(np.sqrt(at.g @ M.solve(at.g)))
@@ -92,7 +99,17 @@ class _Newton:
         alpha = -self.problem.loss.slope(at.z, self.problem.labels)
         if passes.one:
             alpha = dual_point(self.problem, alpha, search=False).alpha
-        return Solution(self.w[:-1].copy(), float(self.w[-1]), alpha, self.trace.history, done)
+        coef, intercept = self.w[self.features].reshape(self.problem.shape), self.w[self.features.stop :]
+        return Solution(
+            coef.copy(),
+            intercept.copy() if len(intercept) > 1 else float(intercept[0]),
+            alpha,
+            self.trace.history,
+            done,
+        )
+
+    def _preconditioner(self) -> Preconditioner:
+        return (Factorized if worth_factorizing(self.passes) else Diagonal)(self.passes, self.mu)
 
     def _expand(self) -> Point:
         """Return P to second order at w, all of it computed from w alone."""
@@ -115,8 +132,8 @@ class _Newton:
 
     def _gap(self, at: Point) -> float:
         """Return (2)."""
-        g = at.g[:-1]
-        return 0.5 * float(g @ (g / self.mu[:-1]))
+        g = at.g[self.features]
+        return 0.5 * float(g @ (g / self.mu[self.features]))
 
     def _certified(self, epoch: int, last: bool) -> tuple[Point, bool]:
         """Return P at w, and whether the gap there is small enough; with an intercept w's may move for that."""
@@ -126,11 +143,11 @@ class _Newton:
         if self.passes.one:
             dual = -np.inf
             if last or gap <= self.trace.tol * abs(at.P):
-                self._recentre(at.z - self.w[-1])
+                self._recentre(at.z - self.w[self.features.stop :])
                 at = self._expand()
                 alpha = -self.problem.loss.slope(at.z, self.problem.labels)
                 dual = dual_point(self.problem, alpha, search=False).value
-        return at, self.trace.certify(epoch, at.P, dual, int(np.count_nonzero(self.w[:-1])))
+        return at, self.trace.certify(epoch, at.P, dual, int(np.count_nonzero(self.w[self.features])))
 
     def _recentre(self, z: Array) -> None:
         """Make the intercept the minimizer for scores z without one."""
@@ -147,6 +164,18 @@ class _Newton:
             return squares + self.passes.along(at.z, t, step)
 
         return minimize(along, FLAT, first=1.0)
+
+
+class _JointNewton(_Newton):
+    """The same for the softmax, whose weights are those of all classes."""
+
+    passes: JointPasses
+
+    def _preconditioner(self) -> Preconditioner:
+        return (JointFactorized if self.passes.narrow else Diagonal)(self.passes, self.mu)
+
+    def _recentre(self, z: Array) -> None:
+        self.w[self.features.stop :] = self.passes.centred(z, self.w[self.features.stop :])
 
 
 def minimize(f: Callable[[float], Array], flat: float, first: float | None = None) -> float:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -33,6 +33,7 @@ class Passes:
         self.X = rows._replace(indices=indices)
         self.y, self.p, self.loss = rows.y, problem.shares, as_tuple(problem.loss)
         self.one = float(problem.fit_intercept)
+        self.outputs = 1
         self.n, self.size, self.nonzeros = rows.n_rows, problem.n_features + 1, len(rows.data)
         n_threads = max(1, min(n_threads, self.n))
         share = np.linspace(rows.indptr[0], rows.indptr[-1], n_threads + 1)[1:-1]
@@ -40,7 +41,7 @@ class Passes:
         self.ranges = list(pairwise(cuts))
         self._pool = ThreadPoolExecutor(n_threads) if n_threads > 1 else None
 
-    def __enter__(self) -> Passes:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
