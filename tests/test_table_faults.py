@@ -9,6 +9,8 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import proxstream as ps
 from proxstream.streams import DataError
@@ -163,3 +165,18 @@ def test_binary_junk_as_text_is_refused(tmp_path: Path) -> None:
         path.write_bytes(junk)
         with pytest.raises(DataError, match=rf"^\S*rows.{kind}:\d+:\d+: [^\n]+$"):
             read(path, kind, FeatureSpec(label="label", columns=[("a", "numeric")]))
+
+
+PIECES = [b"a", b'"', b",", b"\n", b"\r\n", b"1", b"-", b".", b"e5", b" ", b"\xc3\xa9", b"\xff", b'""', b'x"y', b"\r"]
+FUZZED = FeatureSpec(numeric="a", categorical="b", text={"t": "words:1-2"}, crosses=["a*b", "b*t"], bits=None)
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.lists(st.sampled_from(PIECES), max_size=40).map(b"".join), st.sampled_from([1, 7, 20]))
+def test_whatever_the_text_the_cut_into_chunks_means_nothing(text: bytes, piece: int) -> None:
+    answers = []
+    for size in (piece, 1 << 16):
+        featurizer = Featurizer(FUZZED, np.float64)
+        rows = read(io.BytesIO(b"label,a,b,t\n" + text), "csv", featurizer, chunk_bytes=size, on_error="skip")
+        answers.append((rows, featurizer.names.names))
+    assert answers[0] == answers[1]
