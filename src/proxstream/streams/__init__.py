@@ -2,6 +2,7 @@
 
 from .base import Chunk, DataError, Position
 from .core import Stream, open_stream
+from .features import FeatureSpec
 from .rowcache import write_cache
 
-__all__ = ["Chunk", "DataError", "Position", "Stream", "open_stream", "write_cache"]
+__all__ = ["Chunk", "DataError", "FeatureSpec", "Position", "Stream", "open_stream", "write_cache"]

@@ -17,6 +17,7 @@ import numpy as np
 
 from .._checks import Array
 from ..blocks import NO_WEIGHTS, RowBlock, as_block
+from .ahead import Ahead
 from .base import Chunk, DataError, Position
 from .columns import Bad, TableRows, as_numbers, as_strings, fillers_of, kind_of, kinds, shown
 from .features import ROLES
@@ -27,6 +28,7 @@ from .text import Checksum, no_rows
 
 CELLS, ROWS = 1 << 18, 1 << 12  # made at once, at most
 BATCH = 1 << 15  # rows of a Parquet file decoded at once
+DECODED = 2  # such batches that wait at most
 CODE_BYTES = 4  # a value, at most, in columns of Parquet files that are read as codes
 EDGE = 1 << 16  # bytes at both ends of a file that are checked
 INDEX = re.compile(r"__index_level_\d+__")  # how pandas hands on an index
@@ -128,7 +130,11 @@ def read_parquet(job: Job) -> Iterator[Chunk]:
         while groups and skip >= sizes[groups[0]]:
             skip -= sizes[groups.pop(0)]
         columns = list(dict.fromkeys(name if name in schema.names else name.split(".")[0] for name in needed))
-        batches = reader.iter_batches(BATCH, row_groups=groups, columns=columns) if groups else iter(())
+        # One thread decodes while another hashes: pyarrow's own threads take more time than they save beside a learner.
+        told = {"row_groups": groups, "columns": columns, "use_threads": False}
+        batches = stack.enter_context(
+            Ahead(lambda closed: reader.iter_batches(BATCH, **told) if groups else iter(()), DECODED)
+        )
         yield from read_batches(job, Table(batches, needed, skip, check, _by_rows(job, sum(sizes))))
 
 
