@@ -20,6 +20,7 @@ from hypothesis.extra import numpy as hnp
 
 import proxstream as ps
 from proxstream import losses
+from proxstream.blocks import as_block
 from proxstream.learner import Learner
 from proxstream.modelfile import ModelFileError, container, load, pack, read, save, write
 
@@ -99,6 +100,19 @@ def test_mostly_zeros_are_stored_sparse_and_come_back_bit_for_bit(tmp_path: Path
     assert same(read(tmp_path / "a.psm")[1], {"state": state})
     stored = safetensors.numpy.load_file(tmp_path / "a.psm")
     np.testing.assert_array_equal(stored["state:rows"], [3, 70_000, 70_001])
+
+
+def test_what_a_small_file_unfolds_to_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, few, many = tmp_path / "a.psm", np.zeros(1 << 16), np.zeros(1 << 16)
+    few[0], many[:1000] = 1.0, 1.0
+    write(path, {}, {"few": few})
+    assert path.stat().st_size < 1000
+    monkeypatch.setattr(container, "UNFOLDED", 1 << 12)
+    assert "larger than what is stored tells" in refused(path)
+    for array, bound in ((few, 600_000), (many, 20_000)):  # many numbers account for more
+        write(path, {}, {"array": array})
+        assert bound // 2 < path.stat().st_size < bound
+        assert same(read(path)[1], {"array": array})
 
 
 # -- estimators ------------------------------------------------------------------------------------
@@ -224,7 +238,7 @@ def test_names_of_columns_and_numbers_as_classes_come_back(tmp_path: Path) -> No
 
 
 def trained(seed: int = 0) -> Learner:
-    learner = Learner(ps.FTRLProximal(0.5), "logistic", ps.L1(0.01) + ps.Box(-1.0, np.inf), n_features=6)
+    learner = Learner(ps.FTRLProximal(0.5), "logistic", ps.L1(0.01), n_features=6)
     learner.learn(rows(learner, seed)[0])
     return learner
 
@@ -243,12 +257,45 @@ def test_equal_models_give_equal_files(tmp_path: Path) -> None:
 def test_equal_models_of_two_processes_give_equal_files(tmp_path: Path) -> None:
     code = (
         "import sys, numpy as np, proxstream as ps; "
-        "ps.save(ps.StreamClassifier(ps.FTRLProximal(0.5)).fit(np.eye(6), np.arange(6) % 2), sys.argv[1])"
+        "ps.save(ps.StreamClassifier(ps.FTRLProximal(0.5), penalty=ps.L1(0.01)).fit(np.eye(6), np.arange(6) % 2), sys.argv[1])"
     )
     for name, seed in (("a", "1"), ("b", "2")):
         environment = {**os.environ, "PYTHONHASHSEED": seed}
         subprocess.run([sys.executable, "-c", code, str(tmp_path / name)], check=True, env=environment)
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+# -- files of version 1 ----------------------------------------------------------------------------
+
+GOLDEN = Path(__file__).parent / "golden"
+EXPECTED = json.loads((GOLDEN / "expected.json").read_text())
+
+
+def test_a_model_of_version_1_predicts_and_learns_on() -> None:
+    model, told = load(GOLDEN / "model-1.psm"), EXPECTED["model"]
+    probe = as_block(np.array(EXPECTED["rows to predict"]))
+    np.testing.assert_allclose(model.scores(probe), told["scores"], rtol=1e-6)
+    rows = np.array(EXPECTED["rows to learn"], np.float32)
+    model.learner.learn(as_block(rows, EXPECTED["their labels"]))
+    np.testing.assert_allclose(model.scores(probe), told["learned on"], rtol=1e-6)
+    assert model.learner.algorithm == ps.FTRLProximal(alpha=0.5, penalty_weight="once")
+    assert model.learner.penalty == ps.L1(0.5) + ps.L2(0.01)
+    assert (model.learner.n_features, model.learner.dtype, model.classes) == (256, np.float32, (0.0, 1.0))
+    assert model.named() == {0: ["site=a.com"], 1: ["site=b.org"], 4: ["age"]}
+    assert [line["rows"] for line in model.history] == [1, 60]
+    assert (model.summary["rows"], model.reading) == (60, {"zero_based": True})
+
+
+@pytest.mark.parametrize("name", ["classifier", "regressor", "ball", "certified", "weights"])
+def test_an_estimator_of_version_1_predicts(name: str) -> None:
+    model, told, X = load(GOLDEN / f"{name}-1.psm"), EXPECTED[name], np.array(EXPECTED["rows to predict"])
+    scores = model.decision_function(X) if hasattr(model, "decision_function") else model.predict(X)
+    np.testing.assert_allclose(scores, told["scores"], rtol=1e-6)
+    labels = model.predict(X)
+    if labels.dtype.kind == "f":
+        np.testing.assert_allclose(labels, told["labels"], rtol=1e-6)
+    else:
+        assert labels.tolist() == told["labels"]
 
 
 # -- what cannot be stored -------------------------------------------------------------------------
@@ -459,7 +506,7 @@ def test_sparse_arrays_that_lie_are_refused(tmp_path: Path) -> None:
         assert "do not fit its shape" in refused(path)
     write(path, {}, {"w": whole})
     forged(path, sparse([1 << 60, 2]))
-    assert "bytes, this machine has" in refused(path)
+    assert "larger than what is stored tells" in refused(path)
     for places in ([50, 3], [3, 3], [-1, 3], [3, 100]):
         write(path, {}, {"w": whole})
         forged(path, lambda layout: None, np.ones((2, 2)).tobytes() + np.array(places, np.int32).tobytes())
@@ -525,7 +572,7 @@ STATES: dict[str, tuple[Callable[[], Learner], dict[str, Any]]] = {
         {"state.state": lambda a: a[:, 1].fill(1e9), "state.clock": lambda a: a.fill(1e15)},
     ),
     "negative": (
-        lambda: Learner(ps.SGD(0.1), "logistic", ps.L2(0.1), n_features=6),
+        lambda: Learner(ps.MirrorDescent(0.1), "logistic", ps.L1(0.1), n_features=6),
         {"state.state": lambda a: a[:, 1].fill(-5.0), "state.bias": lambda a: a[:, 1].fill(-5.0)},
     ),
     "nan": (
@@ -588,11 +635,20 @@ def test_a_state_of_another_shape_is_refused(name: str, tmp_path: Path) -> None:
             other.learn(block, qid if learner.ranking else None)
 
 
+def test_mutants_are_refused_in_one_line_or_learn_on() -> None:
+    """A few of the million that `python -m benchmarks fuzz_model` tries, where a place outside an array is an error."""
+    command = [sys.executable, "-m", "tests.model_mutants", "3000"]
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    root = Path(__file__).parent.parent
+    done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    counted = json.loads(done.stdout)
+    assert sum(counted.values()) == 3000
+    assert set(counted) == {"refused", "loaded", "learned on", "loaded, did not learn on"}
+    assert min(counted.values()) > 30
+
+
 def test_loading_a_learner_imports_no_scikit_learn(model: Path) -> None:
     code = "import sys, proxstream as ps; ps.load(sys.argv[1]); print('sklearn' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code, str(model)], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
-
-
-def test_memory_is_that_of_the_machine() -> None:
-    assert container.memory() > 1 << 28

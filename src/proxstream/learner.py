@@ -244,6 +244,8 @@ class Learner:
         room, n_outputs = sum(array.size for array in arrays), _checks.integer("n_outputs", parts["n_outputs"], low=1)
         if _checks.integer("n_features", parts["n_features"], low=0) > room or n_outputs > max(room, 1 << 16):
             raise ValueError(f"{parts['n_features']} features and {n_outputs} outputs do not fit the arrays stored")
+        if state and "state" in state and len(state["state"]) not in (parts["n_features"] * n for n in (1, n_outputs)):
+            raise ValueError(f"a state of {parts['n_features']} features cannot have {len(state['state'])} rows")
         learner = cls(**parts)
         if state is not None:
             learner.load_state_dict(state)

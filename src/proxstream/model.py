@@ -19,6 +19,7 @@ from .engines.frozen import FrozenEngine
 from .learner import Learner
 from .losses import Loss
 from .penalties import Penalty
+from .streams.features import FeatureSpec
 
 OUTPUTS = ("labels", "probabilities", "scores")
 
@@ -224,4 +225,19 @@ class Model:
         for name, kind in (("names", dict), ("reading", dict), ("summary", dict), ("history", list)):
             if not isinstance(parts[name], kind):
                 raise TypeError(f"{name} of a model must be a {kind.__name__}, got {parts[name]!r}")
+        if parts["features"] is not None:
+            FeatureSpec.from_json(parts["features"])
+        _check_names(parts["names"])
         return cls(**parts)
+
+
+def _check_names(names: Mapping[str, Any]) -> None:
+    """Refuse a table of names whose parts do not fit together."""
+    if not names:
+        return
+    keys, text, ends = (names[part] for part in ("keys", "names", "ends"))
+    kinds = tuple(array.dtype for array in (keys, text, ends))
+    if kinds != (np.uint64, np.uint8, np.int64) or keys.shape != ends.shape or text.ndim != 1 or ends.ndim != 1:
+        raise ValueError("the names of a model must be keys, bytes, and where each name ends")
+    if (np.diff(ends, prepend=0) < 0).any() or (ends[-1] if len(ends) else 0) != len(text):
+        raise ValueError("the names of a model must follow one another")

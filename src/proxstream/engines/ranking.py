@@ -156,10 +156,15 @@ class RankingEngine:
             kept = {"seed": self._seed, "qid": np.zeros(1, np.int64), **words, **plain}
             new = restored(kept, own, grows=RowBlock._fields)
             rows = RowBlock(*(new[name] for name in RowBlock._fields))
-            rows.check()
+            width = rows.check()
             if len(rows.y) != rows.n_rows or len(rows.c) not in (0, rows.n_rows):
                 raise ValueError(f"the open query of {rows.n_rows} rows must have as many labels, got {len(rows.y)}")
+        before = self._engine.arrays()
         self._engine.restore({name: a for name, a in arrays.items() if not name.startswith("ranking.")})
+        if qid is not None and width > self._engine.n_features:
+            known = self._engine.n_features
+            self._engine.restore(before)
+            raise ValueError(f"the open query has feature {width - 1}, the state has features 0..{known - 1}")
         self._seed, self._open, self._qid = new["seed"], rows if qid is not None else None, new.get("qid")
 
 

@@ -183,7 +183,7 @@ def unpack(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> Any:
     schema = header.get("schema")
     if schema != SCHEMA:
         newer = isinstance(schema, int) and schema > SCHEMA
-        raise ModelFileError(f"has the schema {schema!r}{', of a newer version' * newer}; accepted is {SCHEMA}")
+        raise ModelFileError(f"has the schema {str(schema)[:40]}{', of a newer version' * newer}; accepted is {SCHEMA}")
 
     def loaded(kind: str, parts: dict[str, Any]) -> Any:
         return _class(kind).__proxstream_load__(parts)

@@ -14,8 +14,8 @@ the same array bit for bit, -0.0 and NaN among it.
 Equal contents give equal bytes: keys are sorted, and neither clock nor machine nor path goes in.
 
 Reading trusts nothing. Every size and offset is checked against the size of the file before memory is asked for, and
-the memory that sparse arrays unfold to against what the machine has. Whatever is wrong is a `ModelFileError` of one
-line that begins with the path.
+sparse arrays unfold to UNFOLDED bytes, or TIMES what they take in the file, and no more (such an array is not stored
+sparse). Whatever is wrong is a `ModelFileError` of one line that begins with the path.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from .._checks import Array
 FORMAT = "proxstream 1"
 LONGEST_HEADER = 1 << 25
 MOST_DIMENSIONS = 8
+UNFOLDED, TIMES = 1 << 29, 1 << 12  # bounds of what sparse arrays become: in bytes, and for each byte stored
 PIECE = 1 << 22  # bytes written, read or hashed in one go
 
 DTYPES: dict[str, np.dtype[Any]] = {
@@ -151,36 +152,43 @@ def _tensors(arrays: Mapping[str, Array]) -> tuple[dict[str, Array], dict[str, l
     """Return what is stored, in the order of the file, and the full shapes of the arrays that are stored sparse."""
     found: dict[str, Array] = {}
     sparse: dict[str, list[int]] = {}
-    for name, value in arrays.items():
-        array = np.asarray(value)
+    room = UNFOLDED
+    for name in sorted(arrays):
+        array = np.asarray(arrays[name])
         if name == "__metadata__" or name.endswith((":rows", ":values")):
             raise ValueError(f"an array's name must not be __metadata__ nor end in :rows or :values, got {name!r}")
         if array.dtype.newbyteorder("<") not in NAMES:
             raise TypeError(f"{name} must be an array of numbers of at most 64 bits, got {array.dtype}")
         array = np.ascontiguousarray(array.astype(array.dtype.newbyteorder("<"), copy=False)).reshape(array.shape)
-        rows = _rows_worth_storing(array)
+        rows = _rows_worth_storing(array, room)
         if rows is None:
             found[name] = array
         else:
             found[f"{name}:rows"], found[f"{name}:values"] = rows, array[rows]
             sparse[name] = list(array.shape)
+            room -= _beyond(array.nbytes, rows.nbytes + found[f"{name}:values"].nbytes)
     ordered = sorted(found.items(), key=lambda item: (-item[1].itemsize, item[0]))  # so that all lie aligned
     return dict(ordered), sparse
 
 
-def _rows_worth_storing(array: Array) -> Array | None:
-    """Return the rows with a bit set if storing them alone takes fewer bytes, else None."""
-    if array.ndim == 0 or array.size == 0:
+def _rows_worth_storing(array: Array, room: int) -> Array | None:
+    """Return the rows with a bit set if storing them alone takes fewer bytes and unfolds within bounds, else None."""
+    if array.ndim == 0 or array.size == 0 or array.dtype.kind != "f":
         return None
     index = np.dtype("<i4") if len(array) < 1 << 31 else np.dtype("<i8")
     bits = array.view(f"u{array.itemsize}").reshape(len(array), -1)
     filled = bits[:, 0] != 0
     for column in range(1, bits.shape[1]):  # a column at a time: any() over a short axis takes ten times as long
         filled |= bits[:, column] != 0
-    row = array.nbytes // len(array)
-    if np.count_nonzero(filled) * (row + index.itemsize) >= array.nbytes:
+    stored = int(np.count_nonzero(filled)) * (array.nbytes // len(array) + index.itemsize)
+    if stored >= array.nbytes or _beyond(array.nbytes, stored) > room:
         return None
     return np.flatnonzero(filled).astype(index)
+
+
+def _beyond(unfolded: int, stored: int) -> int:
+    """Return by how many bytes a sparse array outgrows what its stored bytes account for."""
+    return max(unfolded - TIMES * stored, 0)
 
 
 def _head(header: Header, sparse: dict[str, list[int]], tensors: dict[str, Array]) -> bytes:
@@ -329,7 +337,7 @@ def _read_tensor(file: BinaryIO, tensor: Tensor, digest: Any) -> Array:
 
 def _unfolded(stored: dict[str, Array], sparse: Mapping[str, Any]) -> dict[str, Array]:
     """Return the arrays, those that were stored sparse in full."""
-    needed = 0
+    beyond = 0
     for name, shape in sparse.items():
         rows, values = stored.get(f"{name}:rows"), stored.get(f"{name}:values")
         fits = (
@@ -340,26 +348,19 @@ def _unfolded(stored: dict[str, Array], sparse: Mapping[str, Any]) -> dict[str, 
             and all(type(n) is int and 0 <= n < 1 << 62 for n in shape)
             and name not in stored
             and rows.dtype.kind == "i"
+            and values.dtype.kind == "f"
             and rows.shape == values.shape[:1]
             and values.shape[1:] == tuple(shape[1:])
             and (len(rows) == 0 or (rows[0] >= 0 and rows[-1] < shape[0] and bool((rows[1:] > rows[:-1]).all())))
         )
-        if not fits or values is None:
+        if not fits or rows is None or values is None:
             raise ModelFileError(f"is damaged: the rows and values of {name[:80]!r} do not fit its shape")
-        needed += math.prod(shape) * values.itemsize
-    if needed > memory():
-        raise ModelFileError(f"cannot be read: its arrays take {needed} bytes, this machine has {memory()} of memory")
+        beyond += _beyond(math.prod(shape) * values.itemsize, rows.nbytes + values.nbytes)
+    if beyond > UNFOLDED:
+        raise ModelFileError(f"is damaged: its sparse arrays are {beyond} bytes larger than what is stored tells")
     arrays = dict(stored)
     for name, shape in sparse.items():
         array = np.zeros(shape, stored[f"{name}:values"].dtype)
         array[arrays.pop(f"{name}:rows")] = arrays.pop(f"{name}:values")
         arrays[name] = array
     return dict(sorted(arrays.items()))
-
-
-def memory() -> int:
-    """Return the bytes of memory of this machine, 2^40 where it does not tell."""
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return 1 << 40

@@ -1,0 +1,46 @@
+"""A million model files gone wrong: each is refused in one line or loads and learns, and memory stays where it was.
+
+`python -m benchmarks fuzz_model [--mutants N] [--seed S]` from the root of the repository.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import tempfile
+import time
+from collections import Counter
+from itertools import islice
+from pathlib import Path
+
+from tests.model_mutants import good, mutants, outcome
+
+WARM = 2000  # mutants after which all code has been imported and compiled
+
+
+def main(args: list[str]) -> None:
+    """Load mutants and count what became of them."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks fuzz_model")
+    parser.add_argument("--mutants", type=int, default=1_000_000)
+    parser.add_argument("--seed", type=int, default=0)
+    told = parser.parse_args(args)
+    began, counted, warm = time.perf_counter(), Counter[str](), 0
+    memory = "/dev/shm" if Path("/dev/shm").is_dir() else None
+    with tempfile.TemporaryDirectory(dir=memory) as folder:
+        path = Path(folder) / "mutant.psm"
+        files = good(path)
+        for number, raw in enumerate(islice(mutants(files, told.seed), told.mutants)):
+            try:
+                counted[outcome(raw, path)] += 1
+            except BaseException:
+                kept = Path(tempfile.gettempdir()) / f"mutant-{told.seed}-{number}.psm"
+                kept.write_bytes(raw)
+                print(f"mutant {number} of seed {told.seed}, kept as {kept}:")
+                raise
+            if number == WARM:
+                warm = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+            if number % 50_000 == 0:
+                print(f"{number:>9,}  {time.perf_counter() - began:8.1f} s  {dict(counted)}", flush=True)
+    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - warm) / 1024 if warm else 0.0
+    print(f"{told.mutants:,} mutants of seed {told.seed}: {dict(counted)}")
+    print(f"the peak of memory grew by {grown:.1f} MB after the first {WARM:,}; {time.perf_counter() - began:.0f} s")
