@@ -256,8 +256,8 @@ def test_equal_models_give_equal_files(tmp_path: Path) -> None:
 
 def test_equal_models_of_two_processes_give_equal_files(tmp_path: Path) -> None:
     code = (
-        "import sys, numpy as np, proxstream as ps; "
-        "ps.save(ps.StreamClassifier(ps.FTRLProximal(0.5), penalty=ps.L1(0.01)).fit(np.eye(6), np.arange(6) % 2), sys.argv[1])"
+        "import sys, numpy as np, proxstream as ps; model = ps.StreamClassifier(ps.FTRLProximal(0.5), "
+        "penalty=ps.L1(0.01)); ps.save(model.fit(np.eye(6), np.arange(6) % 2), sys.argv[1])"
     )
     for name, seed in (("a", "1"), ("b", "2")):
         environment = {**os.environ, "PYTHONHASHSEED": seed}
