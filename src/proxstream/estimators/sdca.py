@@ -202,7 +202,7 @@ class SDCARegressor(BatchRegressor, _SDCA):
     >>> y = X[:, 0] + 0.5 + 0.1 * rng.normal(size=300)
     >>> model = ps.SDCARegressor(penalty=ps.L2(0.01), tol=1e-6, random_state=0).fit(X, y)
     >>> round(float(model.coef_[0]), 2), round(model.intercept_, 2)
-    (0.99, 0.5)
+    (1.0, 0.49)
 
     Reference: Shalev-Shwartz and Zhang 2012, Proximal stochastic dual coordinate ascent.
     """
