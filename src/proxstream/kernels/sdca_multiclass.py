@@ -287,16 +287,14 @@ def sweep(loss, penalty, rows, dual, order):
     return lacked
 
 
-# -- single pieces, for tests and for the curious ------------------------------------------------
+@compiled
+def weights(penalty, v, w):
+    """Add the weights of v, the gradient of the penalty's conjugate there, to w."""
+    for j in range(v.shape[0]):
+        add_scores(penalty, v, j, 1.0, w[j])
 
 
 @compiled
 def climb(p, c, old, new):
     """Write softmax's step, up to a factor, found by the method that cannot fail."""
     _entropy_climb(p, c, old, new)
-
-
-@compiled
-def scores_of(penalty, v, j, x, p):
-    """Add what feature j of value x brings to the scores."""
-    add_scores(penalty, v, j, x, p)
