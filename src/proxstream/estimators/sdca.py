@@ -41,7 +41,7 @@ class _SDCA(BatchEstimator):
             rule = Rule(strong_part=self.strong_part)
             if self._rule() != rule:
                 raise TypeError(f"{problem.loss} is solved with option='I', sampling='permutation' and output='last'")
-            return multiclass.solve(problem, **common)
+            return multiclass.solve(problem, accelerate=False, **common)
         net_terms(problem.penalty, problem.n_features)
         return solve(problem, rule=self._rule(), **common)
 
