@@ -200,6 +200,13 @@ def test_whole_features_are_zero_under_row_groups(name: str) -> None:
     assert (zero.any(axis=1) == zero.all(axis=1)).all()
 
 
+def test_carrying_weights_on_saves_passes() -> None:
+    stated = problem(3, "softmax", L2(1e-3))
+    slow, fast = (multiclass.solve(stated, tol=1e-4, max_epochs=5000, accelerate=on) for on in (False, True))
+    assert fast.converged
+    assert fast.history[-1].epoch < 0.5 * slow.history[-1].epoch
+
+
 # ---- the certificate -----------------------------------------------------------------------------
 
 
