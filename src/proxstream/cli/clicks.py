@@ -7,7 +7,6 @@ should leave at exactly 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import NamedTuple
 
@@ -49,6 +48,13 @@ class Clicks(NamedTuple):
     def split(self, rows: int) -> tuple[Clicks, Clicks]:
         """Return the first rows and the others."""
         return Clicks(self.Z[:rows], self.y[:rows], self.w), Clicks(self.Z[rows:], self.y[rows:], self.w)
+
+    def write(self, path: str) -> None:
+        """Write the rows as svmlight text, without the intercept's constant."""
+        with open(path, "w") as file:
+            for z, y in zip(self.Z, self.y, strict=True):
+                cells = " ".join(f"{j}:1" for j in 1 + np.flatnonzero(z[1:]))
+                file.write(f"{int(y)} {cells}\n")
 
     def loss(self, x: Array) -> float:
         """Return the mean log loss of the weights x."""
@@ -107,32 +113,10 @@ def best_in_hindsight(clicks: Clicks, psi: Penalty, passes: int) -> Array:
     return learner.output
 
 
-class Round(NamedTuple):
-    """One row of the progress table: the prediction comes before the label is shown, the counts after."""
-
-    t: int
-    mean_loss: float
-    mean_since_last: float
-    clicked: bool
-    probability: float
-    nonzeros: int
-    true_found: int
-
-
-def play(ledger: Regret, clicks: Clicks, tell: Callable[[Round], None] = lambda _: None) -> None:
-    """Play the whole stream, and tell how it goes at rounds 1, 2, 4, 8, ... and at the end."""
-    last_t, last_loss = 0, 0.0
-    for t, (z, y) in enumerate(zip(clicks.Z, clicks.y, strict=True), 1):
-        telling = t & (t - 1) == 0 or t == len(clicks.y)
-        p = float(z @ ledger.learner.point) if telling else 0.0
+def play(ledger: Regret, clicks: Clicks) -> None:
+    """Play the whole stream."""
+    for z, y in zip(clicks.Z, clicks.y, strict=True):
         ledger.learn(z, y, losses.logistic)
-        if telling:
-            total = ledger.loss
-            since = (total - last_loss) / (t - last_t)
-            chance = float(1.0 / (1.0 + np.exp(-p)))
-            x = ledger.learner.point
-            tell(Round(t, total / t, since, bool(y > 0.0), chance, nonzeros(x[1:]), nonzeros(x[clicks.matter])))
-            last_t, last_loss = t, total
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,17 @@
-"""`proxstream demo`: five learners on one embedded click stream, their sparsity and their regret."""
+"""`proxstream demo`: the commands at work on an embedded click stream, then five learners beside each other.
+
+The commands are run as anyone would type them, in a folder that is gone when the demo ends.
+"""
 
 from __future__ import annotations
 
 import math
+import os
 import re
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,11 +20,12 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from .clicks import Clicks, Result, Round
+    from .clicks import Clicks, Result
 
 HELD_OUT = 1000
 PASSES = 200
-WIDTH = 80  # of a file or a pipe; a narrower terminal wraps lines, it does not lose digits
+WIDTH = 100  # of a file or a pipe; a narrower terminal wraps lines, it does not lose digits
+SHOWN = 3  # rows whose prediction is shown
 
 
 def _number(value: float) -> float:
@@ -34,10 +43,11 @@ def demo(
     ] = 0.003,
     seed: Annotated[int, typer.Option(min=0, metavar="N", help="Another seed is another stream.")] = 1,
 ) -> None:
-    """Play five learners on an embedded click stream.
+    """Train, certify and predict on an embedded click stream, and play five learners on it.
 
-    The stream is made in code: no data, no network, a few seconds. Shown are a learner's loss as it learns, then
-    loss and sparsity of all five beside each other, then their regret beside the bound of the theorem that covers it.
+    The stream is made in code: no data, no network, a few seconds (some more the first time, when kernels are
+    compiled). Shown are the commands from a file to predictions, then loss and sparsity of five learners beside each
+    other, then their regret beside the bound of the theorem that covers it.
     """
     from rich.console import Console
 
@@ -51,8 +61,15 @@ def demo(
 
     console.print(
         f"A click stream: {rows:,} rows, {stage.FEATURES} features of which {len(stream.matter)} matter, "
-        f"{stage.SLOTS} on in a row; {float((stream.y > 0).mean()):.0%} are clicks. "
-        f"Each learner sees it once, with logistic loss and L1({l1:g}).\n"
+        f"{stage.SLOTS} on in a row; {float((stream.y > 0).mean()):.0%} are clicks.\n"
+    )
+    with _folder():
+        stream.write("clicks.svm")
+        held_out.split(SHOWN)[0].write("new.svm")
+        for words in _commands(l1):
+            _show(console, words)
+    console.print(
+        f"[bold]Five learners[/bold] see the same rows once each, in plain NumPy, with logistic loss and L1({l1:g})\n"
     )
     with console.status("finding the best fixed weights in hindsight"):
         best = stage.best_in_hindsight(stream, psi, PASSES)
@@ -60,14 +77,8 @@ def demo(
     results: list[Result] = []
     for name, algorithm in reversed(stage.CONTEST.items()):
         ledger = Regret(OnlineLearner(algorithm, psi, dim=len(stream.w)))
-        if not results:
-            console.print(f"[bold]{name} as it learns[/bold]: each row is predicted, then learned")
-            console.print(f"[dim]{HEADER}[/dim]")
-            stage.play(ledger, stream, lambda told: console.print(_line(told)))
-            console.print()
-        else:
-            with console.status(f"playing {name}"):
-                stage.play(ledger, stream)
+        with console.status(f"playing {name}"):
+            stage.play(ledger, stream)
         results.insert(0, stage.result(name, ledger, held_out, best))
 
     console.print("[bold]One pass each[/bold]: the same stream, the same penalty")
@@ -77,17 +88,39 @@ def demo(
     _explain(console)
 
 
-HEADER = (
-    f"{'mean loss':>10}{'since last':>12}{'rows':>8}{'label':>10}{'predicted':>11}{'non-zeros':>11}{'true found':>12}"
-)
+@contextmanager
+def _folder() -> Iterator[None]:
+    """Work in a folder that is removed in the end."""
+    before = os.getcwd()
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        try:
+            yield
+        finally:
+            os.chdir(before)
 
 
-def _line(told: Round) -> str:
-    label = "click" if told.clicked else "no click"
-    return (
-        f"{told.mean_loss:>10.4f}{told.mean_since_last:>12.4f}{told.t:>8,}{label:>10}{told.probability:>11.4f}"
-        f"{told.nonzeros:>11}{told.true_found:>12}"
-    )
+def _commands(l1: float) -> list[str]:
+    """Return the way from a file to predictions; without a penalty there is no proof."""
+    proof = ["certify model.psm clicks.svm", f"train clicks.svm -o best.psm --algorithm certified --l1 {l1:g}"]
+    return [
+        f"train clicks.svm -o model.psm --algorithm ftrl_proximal --alpha 0.5 --l1 {l1:g}",
+        *(proof if l1 > 0.0 else []),
+        "predict model.psm new.svm --output probabilities",
+    ]
+
+
+def _show(console: Console, words: str) -> None:
+    """Run a command, and show it with all that it shows."""
+    from . import main
+
+    console.print(f"[bold]$ proxstream {words}[/bold]", highlight=False, soft_wrap=True)
+    sys.stdout.flush()
+    with redirect_stderr(sys.stdout):
+        code = main(words.split())
+    if code:
+        raise typer.Exit(code)
+    console.print()
 
 
 def _table(*columns: str) -> Table:
