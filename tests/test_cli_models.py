@@ -297,6 +297,22 @@ def test_inspect_of_hashed_names_and_of_weights_alone(run: Any, tmp_path: Path) 
     assert re.search(r"^learns on +no$", plain, flags=re.M)
 
 
+def test_a_model_of_a_table_reads_new_tables_as_its_own(run: Any, place: Path, tmp_path: Path) -> None:
+    """Rows without a label, categories never met, and columns in another order."""
+    model = str(tmp_path / "clicks.psm")
+    assert run("train", "clicks.csv", "-o", model, "--label", "click", "--names", "--bits", "18", "-q").code == 0
+    weights = json.loads(run("inspect", model, "--json").out)["weights"]
+    assert {name for entry in weights for name in entry["name"]} == {"site=a.com", "site=b.org", "price"}
+    of = {entry["name"][0]: entry["weight"] for entry in weights}
+    intercept = json.loads(run("inspect", model, "--json").out)["sparsity"]["intercept"]
+    (tmp_path / "new.csv").write_text("price,site\n2,a.com\n,nowhere.net\n")
+    scores = run("predict", model, str(tmp_path / "new.csv"), "--output", "scores").numbers
+    np.testing.assert_allclose(scores, [2.0 * of["price"] + of["site=a.com"] + intercept, intercept], rtol=1e-6)
+    assert run("convert", "clicks.csv", str(tmp_path / "clicks.svm"), "--model", model).code == 0
+    numbered = run("predict", model, str(tmp_path / "clicks.svm"), "--output", "scores").out
+    assert numbered == run("predict", model, "clicks.csv", "--output", "scores").out
+
+
 # -- certify -------------------------------------------------------------------------------------
 
 
@@ -498,6 +514,12 @@ def test_help_of_these_commands_does_not_wait_for_numpy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1].strip() == "loaded"
+
+
+def test_a_shell_completes_commands_and_options(place: Path) -> None:
+    for words, expected in (("proxstream pre", "predict"), ("proxstream certify --l", "--l1")):
+        typed = f"COMP_WORDS='{words}' COMP_CWORD={words.count(' ')} _PROXSTREAM_COMPLETE=complete_bash proxstream"
+        assert expected in shell(typed, place).stdout.split()
 
 
 EXAMPLES = [

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ import proxstream as ps
 from proxstream import losses
 from proxstream.blocks import as_block
 from proxstream.learner import Learner
-from proxstream.modelfile import ModelFileError, container, load, pack, read, save, write
+from proxstream.modelfile import KINDS, ModelFileError, container, load, pack, read, save, write
 
 from . import modelfile_cases
 from .modelfile_cases import rows, same
@@ -186,6 +187,8 @@ BATCH: dict[str, tuple[str, Callable[[], Any]]] = {
         certified(ps.CertifiedClassifier, ps.L2(0.1), solver="newton", multi_class="one_vs_rest"),
     ),
     "regressor": ("regressor", certified(ps.CertifiedRegressor, ps.L2(0.1), solver="newton")),
+    "sdca classifier": ("classifier", certified(ps.SDCAClassifier, ps.L2(0.1))),
+    "sdca regressor": ("regressor", certified(ps.SDCARegressor, ps.ElasticNet(0.01, 0.1))),
 }
 
 
@@ -332,6 +335,13 @@ def test_what_cannot_be_stored_is_named_and_the_old_file_stays(name: str, tmp_pa
         save(make(), tmp_path / "a.psm")
     assert os.listdir(tmp_path) == ["a.psm"]
     assert (tmp_path / "a.psm").read_bytes() == b"old"
+
+
+def test_every_kind_is_a_class_that_can_be_stored() -> None:
+    for module, name in KINDS.values():
+        kind = getattr(import_module(module), name)
+        assert hasattr(kind, "__proxstream_save__")
+        assert hasattr(kind, "__proxstream_load__")
 
 
 def test_a_subclass_is_not_taken_for_its_parent() -> None:

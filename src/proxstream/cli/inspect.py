@@ -12,7 +12,8 @@ from .common import AsJSON, ModelFile, facts, print_json, show, table
 if TYPE_CHECKING:
     from ..model import Model
 
-FIRST = ("pass", "epoch", "rows", "mean_loss", "since_last", "primal", "dual", "gap")  # columns of the history
+# Columns of the history, in their order; others follow by name.
+FIRST = ("pass", "epoch", "rows", "mean_loss", "since_last", "held_out_loss", "label", "prediction", "features")
 
 EPILOG = """\b
 Examples:
