@@ -39,7 +39,7 @@ class Passes:
         share = np.linspace(rows.indptr[0], rows.indptr[-1], n_threads + 1)[1:-1]
         cuts = [0, *np.searchsorted(rows.indptr, share).tolist(), self.n]
         self.ranges = list(pairwise(cuts))
-        self._pool = ThreadPoolExecutor(n_threads) if n_threads > 1 else None
+        self._pool = ThreadPoolExecutor(n_threads - 1) if n_threads > 1 else None
 
     def __enter__(self) -> Self:
         return self
@@ -52,7 +52,8 @@ class Passes:
         """Return work(first, last) of each range of rows, in order."""
         if self._pool is None:
             return [work(*self.ranges[0])]
-        return [done.result() for done in [self._pool.submit(work, *one) for one in self.ranges]]
+        others = [self._pool.submit(work, *one) for one in self.ranges[1:]]
+        return [work(*self.ranges[0]), *(other.result() for other in others)]  # this thread works, too
 
     def summed(self, work: Callable[[int, int, Array], Any], shape: int | tuple[int, ...]) -> Array:
         """Return the sum of what work(first, last, out) adds to zeros of this shape."""
