@@ -17,8 +17,8 @@ from scipy.sparse import csr_array
 
 import proxstream as ps
 from proxstream.batch import Chain, Multiclass, Problem, StructuredSDCA, multiclass
+from proxstream.batch.problem import ConvergenceWarning
 from proxstream.batch.problems import viterbi
-from proxstream.batch.structured import ConvergenceWarning
 from proxstream.blocks import as_block
 
 Matrix = NDArray[np.float64]
@@ -149,7 +149,7 @@ def test_one_plane_is_the_step_of_the_paper() -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 4), st.sampled_from([1, 2, 20]))
-@pytest.mark.filterwarnings("ignore::proxstream.batch.structured.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore::proxstream.batch.problem.ConvergenceWarning")
 def test_the_bound_holds_for_any_weights_and_the_primal_is_that_of_the_weights(
     seed: int, epochs: int, planes: int
 ) -> None:

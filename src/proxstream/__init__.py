@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         PassiveAggressive,
         TruncatedGradient,
     )
-    from .batch import Certificate, StructuredSDCA, certificate
+    from .batch import Certificate, Path, StructuredSDCA, certificate, path
     from .estimators import (
         CertifiedClassifier,
         CertifiedRegressor,
@@ -99,7 +99,7 @@ _ROOMS = {
         "PassiveAggressive",
         "TruncatedGradient",
     ),
-    "batch": ("Certificate", "StructuredSDCA", "certificate"),
+    "batch": ("Certificate", "Path", "StructuredSDCA", "certificate", "path"),
     "estimators": (
         "CertifiedClassifier",
         "CertifiedRegressor",

@@ -7,6 +7,7 @@ of rows.
 
 from .dual import Certificate, DualPoint, dual_point
 from .judge import certificate
+from .paths import CrossValidation, Path, PathModel, path
 from .problem import Problem, Record, Solution, Trace
 from .problems import Chain, Multiclass
 from .structured import StructuredProblem, StructuredSDCA
@@ -14,8 +15,11 @@ from .structured import StructuredProblem, StructuredSDCA
 __all__ = [
     "Certificate",
     "Chain",
+    "CrossValidation",
     "DualPoint",
     "Multiclass",
+    "Path",
+    "PathModel",
     "Problem",
     "Record",
     "Solution",
@@ -24,4 +28,5 @@ __all__ = [
     "Trace",
     "certificate",
     "dual_point",
+    "path",
 ]

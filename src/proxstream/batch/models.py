@@ -129,7 +129,7 @@ def _share_of(penalty: Penalty) -> MakePenalty:
 
     def made(total: float) -> Penalty:
         try:
-            return sum((_scaled(part, 1.0 / total) for part in penalty.parts), NoPenalty())
+            return scaled(penalty, 1.0 / total)
         except KeyError:
             raise TypeError(f"{penalty!r} with penalty_weight='once' cannot be divided by the number of rows") from None
 
@@ -154,6 +154,15 @@ _STRENGTHS = {
     "L2Ball": (),
     "Simplex": (),
 }
+
+
+def scaled(penalty: Penalty, factor: float) -> Penalty:
+    """Return factor * Psi, its constraints as they are.
+
+    >>> scaled(L1(0.5) + NonNegative(), 0.1)
+    L1(lam=0.05) + NonNegative()
+    """
+    return sum((_scaled(part, factor) for part in penalty.parts), NoPenalty())
 
 
 def _scaled(part: Penalty, factor: float) -> Penalty:

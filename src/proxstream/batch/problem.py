@@ -61,6 +61,10 @@ class Problem:
         return self.rows.y.astype(np.int64) if self.loss.kind == "multiclass" else self.rows.y
 
 
+class ConvergenceWarning(UserWarning):
+    """A proof fell short of `tol` (estimators give scikit-learn's warning of this name)."""
+
+
 class Record(NamedTuple):
     """One line of a solver's history."""
 

@@ -28,7 +28,7 @@ import numpy as np
 
 from .. import _checks
 from .._checks import Array
-from .problem import Record, Trace
+from .problem import ConvergenceWarning, Record, Trace
 
 GROWTH = 1.3  # epochs at which the certificate is computed anyway, each this many times the one before
 MOST_ROUNDS = 20  # over what examples keep, between two searches
@@ -51,10 +51,6 @@ class StructuredProblem(Protocol):
 
     def argmax(self, w: Array, x: Any, y: Any) -> Any:
         """Return the best output, of score and loss together."""
-
-
-class ConvergenceWarning(UserWarning):
-    """A proof fell short of `tol`."""
 
 
 class Vector(NamedTuple):
