@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import pty
 import re
 import resource
 import select
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -22,7 +24,7 @@ from proxstream.algorithms.rates import SqrtDecay
 from proxstream.batch import certified
 from proxstream.batch.problem import Problem
 from proxstream.blocks import as_block
-from proxstream.cli.train import _split
+from proxstream.cli.train import EPILOG, _split
 from proxstream.learner import Learner
 from proxstream.training import recipe
 
@@ -364,6 +366,34 @@ def test_every_parameter_of_every_algorithm_is_listed(name: str, capsys: pytest.
     (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith(f"{name} "))
     for parameter in recipe.parameters(name):
         assert f"--{parameter.replace('_', '-')}" in line
+
+
+# ---- examples
+
+
+def examples() -> list[str]:
+    """Return the commands that the help and the pages show."""
+    root = Path(__file__).parent.parent
+    pages = [(root / name).read_text(encoding="utf-8") for name in ("README.md", "docs/cli.md")]
+    lines = [line for text in (EPILOG, *pages) for line in text.splitlines()]
+    return sorted({line.split("#")[0].strip() for line in lines if line.strip().startswith("proxstream train ")})
+
+
+def test_there_are_examples() -> None:
+    assert len(examples()) >= 8
+
+
+@pytest.mark.parametrize("example", examples())
+def test_examples_run(example: str, train: Any) -> None:
+    rows = Path("clicks.svm").read_text().splitlines()
+    for day in ("day1.vw.gz", "day2.vw.gz"):
+        named = (line.split(" ", 1) for line in rows)
+        Path(day).write_bytes(gzip.compress("".join(f"{y} | {x}\n" for y, x in named).encode()))
+    table = ["click,site,device,price"] + [f"{i % 2},s{i % 5},d{i % 3},{i}" for i in range(100)]
+    Path("clicks.csv").write_text("\n".join(table) + "\n")
+    done = train(*shlex.split(example.removeprefix("proxstream train ")))
+    assert done.code == 0, done.err
+    assert ps.load("model.psm").summary["rows"] >= 100
 
 
 # ---- bad usage

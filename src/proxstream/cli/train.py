@@ -34,7 +34,7 @@ Parameters of the algorithm are options of the same name, as --alpha and
 Examples:
   proxstream train clicks.svm -o model.psm
   proxstream train day1.vw.gz day2.vw.gz -o model.psm --bits 20 --l1 1e-6
-  proxstream train clicks.csv -o model.psm --label click --cross site*device
+  proxstream train clicks.csv -o model.psm --label click --cross "site*device"
   proxstream train clicks.svm -o model.psm --algorithm ftrl_proximal --alpha 0.5 --penalty-weight once
   proxstream train clicks.svm -o model.psm --passes 5 --holdout 10 --early-stop 1
   proxstream train clicks.svm -o model.psm --checkpoint 60s --resume
