@@ -194,10 +194,10 @@ def test_waiting_for_a_pipe_ends_with_the_stream(tmp_path: Path) -> None:
         ("rows", b"PAR1xxxx", "parquet"),
         ("rows", b"ARROW1\0\0", "arrow"),
         ("rows.csv", b"1 1:1\n", "csv"),
-        ("rows.data.gz", gzip.compress(b"1 1:1\n"), "svmlight"),
+        ("rows.data.gz", gzip.compress(b"1 1:1\n", mtime=0), "svmlight"),
         ("rows.VW", b"", "vw"),
         ("rows.libsvm.zst", b"", "svmlight"),
-        ("ROWS.SVM.GZ", gzip.compress(b""), "svmlight"),
+        ("ROWS.SVM.GZ", gzip.compress(b"", mtime=0), "svmlight"),
     ],
 )
 def test_formats_are_told_by_name_or_beginning(name: str, data: bytes, format: str, tmp_path: Path) -> None:
