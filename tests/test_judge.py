@@ -136,6 +136,11 @@ def test_learners_and_stream_models() -> None:
         (binary.coef_, binary.intercept_[0]), X, np.where(TWO == "yes", 1, -1), "logistic", ps.L1(0.01)
     )
     assert bare == pytest.approx(ps.certificate(binary, X, TWO))
+    wrapped = ps.certificate((binary.coef_, binary.intercept_), X, np.where(TWO == "yes", 1, -1), "hinge", ps.L2(0.1))
+    number = ps.certificate(
+        (binary.coef_[0], binary.intercept_[0]), X, np.where(TWO == "yes", 1, -1), "hinge", ps.L2(0.1)
+    )
+    assert wrapped == number
 
 
 def test_one_against_the_rest_is_the_sum_of_its_problems() -> None:
@@ -203,6 +208,11 @@ def test_without_a_penalty_only_zero_is_proved() -> None:
     ("call", "error", "message"),
     [
         (lambda: ps.certificate((np.zeros(D), 0.0), X, SCORE), TypeError, "needs loss and penalty"),
+        (
+            lambda: ps.certificate((np.zeros(D), np.zeros(2)), X, SCORE, "squared", ps.L2(1.0)),
+            ValueError,
+            "intercept must be one number an output",
+        ),
         (lambda: ps.certificate(object(), X, SCORE), TypeError, "model must be a learner, a fitted linear model"),
         (lambda: ps.certificate((np.zeros(D), 0.0), X, TWO, "logistic", ps.L2(1.0)), ValueError, "label y of logistic"),
         (lambda: ps.certificate((np.zeros(D), 0.0), X, None, "squared", ps.L2(1.0)), TypeError, "needs its labels"),

@@ -214,7 +214,7 @@ def test_a_random_output_is_an_iterate_after_t0() -> None:
         terms = given.penalty._terms((D,))
         run = Run(given, link_of(terms.l1, terms.l2, D), Rule("V", "uniform", "random", average_from=1), seed, None, 1)
         for _ in range(3):
-            run._pass(True)
+            run._pass()
             run.epoch += 1
         naive, iterates = Naive(X, labels(ps.logistic), ps.logistic, 0.05), []
         order, state = np.empty(N, np.int32), np.array([seed], np.uint64)

@@ -95,6 +95,10 @@ def _checked(linear: LinearModel) -> LinearModel:
         raise ValueError(f"{linear.loss} needs one column of weights a class, got one vector of weights")
     if linear.loss.kind == "regression" and linear.n_outputs > 1:
         raise ValueError(f"a model of one target is judged at a time, got {linear.n_outputs} columns of weights")
+    if np.size(linear.intercept) not in (1, linear.n_outputs):
+        raise ValueError(f"intercept must be one number an output, {linear.n_outputs}, got {linear.intercept!r}")
+    if linear.n_outputs == 1:
+        linear = linear._replace(intercept=float(np.reshape(linear.intercept, ())))
     linear.loss.conjugate(np.zeros(linear.n_outputs) if linear.loss.kind == "multiclass" else 0.0, 0)
     return linear
 

@@ -98,7 +98,7 @@ def solve(
     ----------
     problem : Problem
         Of a loss with a conjugate and one output, and L2, ElasticNet, L1, or sums of them.
-    tol, max_epochs : when to stop; a sweep over a part of the rows counts as an epoch, too
+    tol, max_epochs : when to stop; an epoch is a pass over all rows, and over those that have not settled
     seed : of the order of rows
     start : a solution of a problem with as many rows, whose alpha is to be the first
     n_threads : more than one: lock-free threads (with output "last" alone)

@@ -2,7 +2,8 @@
 
 A pass sums the rows' local gaps as it meets them, which estimates the duality gap for nothing. Where the estimate comes
 near `tol`, and now and then before, weights, primal and dual value are computed afresh from alpha: that certificate
-decides. Rows that a pass met with a small local gap are left out of the next three: most have long settled.
+decides. After each pass over all rows those that it met with more than a small local gap are gone over again, until
+little of it is left or for as much work as three more passes: most rows have long settled.
 
 Intercept. A row's step also moves b = center + (1/mu) sum_i p_i alpha_i; after each pass the center moves to b. That is
 the method of multipliers for the constraint sum_i p_i alpha_i = 0 of the dual, and needs no penalty on b. 1/mu is as
@@ -29,8 +30,9 @@ from .problem import Problem, Solution, Trace
 if TYPE_CHECKING:
     from .sdca import Rule, StrongPart
 
-_WHOLE_EVERY = 4  # passes from one over all rows to the next
-_SKIP = 0.1  # of the mean local gap: rows below it are left out
+_SKIP = 0.01  # of the mean local gap: rows below it have settled
+_SETTLED = 0.03  # of the gap estimate: where the others come below it, all rows are due again,
+_AGAIN = 3  # and after so many passes' work on them
 _FEATURES = 0.25  # 1/mu as a part of the rows' mean curvature,
 _LOSS = 0.1  # and of what a row's step bears beside the curvature of its loss
 _NARROW = 8  # features that make v too narrow to be shared: fewer than this many non-zeros between two meetings
@@ -62,7 +64,7 @@ class Run:
             clock=np.zeros(1, np.int64),
         )
         self.net = Net(problem.penalty._terms(problem.shape), problem.shape)
-        self.epoch, self.kept, self.skip, self.drawn = 0, n, 0.0, 0
+        self.epoch, self.skip, self.drawn = 0, 0.0, 0
         self.picked: Array | None = None
         self.coef, self.intercept, self.factors = np.zeros(problem.n_features), 0.0, np.ones(2)
         self.scale = _scale(problem)
@@ -103,53 +105,52 @@ class Run:
         """
         ratio, size, due = np.inf, 0.0, 1
         while self.epoch < max_epochs:
-            whole = self._is_whole()
-            estimate = self._pass(whole)
+            estimate = self._pass()
             self.epoch += 1
-            near = whole and min(ratio, 1.0) * estimate <= trace.tol * size
+            near = min(ratio, 1.0) * estimate <= trace.tol * size
             if near or self.epoch >= due or self.epoch == max_epochs:
                 if self._certify(trace):
                     return True
-                due = self.epoch + max(5, self.epoch // 4)
+                due = self.epoch + max(4, self.epoch // 2)
                 last = trace.history[-1]
                 size = max(abs(last.primal), abs(last.dual))
-                ratio = last.gap / estimate if whole and estimate > 0.0 else ratio
-            if part is not None and whole and part.weaken(estimate, self.coef, trace.tol * size, self._room(trace)):
+                ratio = last.gap / estimate if estimate > 0.0 else ratio
+            if part is not None and part.weaken(estimate, self.coef, trace.tol * size, self._room(trace)):
                 self.bend(part.link())
-                ratio, due = np.inf, min(due, self.epoch + 2 * _WHOLE_EVERY)
+                ratio, due = np.inf, min(due, self.epoch + 2)
         return False
 
-    def _is_whole(self) -> bool:
-        """Tell whether the next pass takes all rows."""
-        skipping = self.rule.sampling == "permutation" and self.rule.output == "last"
-        return not skipping or self.epoch % _WHOLE_EVERY == 0
-
-    def _pass(self, whole: bool) -> float:
-        """Move rows; return the sum of the local gaps they were met with."""
+    def _pass(self) -> float:
+        """Move all rows, then those that have not settled; return the sum of the local gaps that all were met with."""
         n = self.problem.rows.n_rows
-        if whole:
-            self.kept = n
-        order = self.order[: self.kept]
-        if self.rule.sampling == "uniform":
-            self.kernels.sample(order, n, self.seed)
-        else:
-            self.kernels.shuffle(order, self.seed)
         if self.rule.output != "last":
             self._maybe_begin_anew()
-        if self.n_threads > 1:
-            if whole and self.epoch:
-                self._sum_up()
-            estimate, kept = self._move_in_threads(order)
-        elif self.rule.output == "random":
-            estimate, kept = self._move_and_pick(order)
+        if self.n_threads > 1 and self.epoch:
+            self._sum_up()
+        estimate, kept = self._sweep(self.order)
+        if self.rule.sampling == "permutation" and self.rule.output == "last":
+            met, work = estimate, 0
+            while kept and work + kept <= _AGAIN * n and met > _SETTLED * estimate:
+                work += kept
+                met, kept = self._sweep(self.order[:kept])
+        self.skip = _SKIP * estimate
+        return estimate
+
+    def _sweep(self, order: Array) -> tuple[float, int]:
+        """Move these rows once, in a new order; return the sum of their local gaps, and how many are to go on."""
+        if self.rule.sampling == "uniform":
+            self.kernels.sample(order, self.problem.rows.n_rows, self.seed)
         else:
-            estimate, kept = self._move(order)
-        self.kept = max(kept, 1)
-        if whole:
-            self.skip = _SKIP * estimate
+            self.kernels.shuffle(order, self.seed)
+        if self.n_threads > 1:
+            told = self._move_in_threads(order)
+        elif self.rule.output == "random":
+            told = self._move_and_pick(order)
+        else:
+            told = self._move(order)
         bias = self.state.bias
         bias[1] += bias[0] * bias[2]  # the method of multipliers; 1/mu = 0 where b is held
-        return estimate
+        return told
 
     def _move(self, order: Array) -> tuple[float, int]:
         told: tuple[float, int] = self.kernels.sweep(

@@ -72,7 +72,7 @@ class SDCAClassifier(BatchClassifier, _SDCA):
     tol : float
         The relative duality gap to stop at.
     max_epochs : int
-        Passes over the rows. Rows that have settled are left out of three passes of four.
+        Passes over the rows; after each, rows that have not settled are gone over again.
     option : {"I", "II", "III", "IV", "V"}
         The step of the paper's Figure 1: "I" maximizes the dual over a row's variable, "II" to "V" (smooth losses
         alone) go a part of the way to minus the slope.
