@@ -195,6 +195,27 @@ def test_a_session_goes_on_from_its_record_as_if_never_broken_off(stop: int, fir
     assert resumed.facts == whole.facts
 
 
+@pytest.mark.parametrize(
+    ("algorithm", "penalty"),
+    [
+        (ps.FTRLProximal(0.5), ps.L1(0.02)),
+        (ps.FTRLProximal(0.5), ps.Box(0.1, 1.0)),  # which gives weight to features that never occurred
+        (ps.AutoFTRL(), ps.L1(0.02)),
+        (ps.MirrorDescent(0.3), ps.L1(0.02)),
+    ],
+    ids=str,
+)
+def test_weights_of_features_that_occurred_are_all_that_count(algorithm: Any, penalty: Any) -> None:
+    rows = clicks(2000)
+    learner = Learner(algorithm, "logistic", penalty, n_features=40)
+    session = Session(learner, Labels(losses.logistic), Plan(every=500))
+    naive = Learner(algorithm, "logistic", penalty, n_features=40)
+    session.run(Memory(rows, [77, 900]))
+    for line in session.lines:
+        naive.learn(part(rows, line.rows - 500, line.rows))
+        assert line.nonzeros == np.count_nonzero(naive.weights()[0])
+
+
 def test_a_stop_while_waiting_breaks_in_and_loses_nothing() -> None:
     rows = clicks()
     session: Session

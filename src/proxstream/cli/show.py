@@ -136,7 +136,7 @@ class Show:
     def _facts(self, run: Run) -> dict[str, Any]:
         facts, seconds = run.session.facts, self._table.seconds
         return {
-            **run.summary(),
+            **run.summary,
             "loss": run.order.loss,
             "bytes": facts.n_bytes,
             "seconds": seconds,

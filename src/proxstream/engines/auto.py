@@ -129,6 +129,13 @@ class AutoEngine:
         auto_multiclass.read(self._parts, self._model(), coefficients, intercepts)
         return coefficients, intercepts
 
+    def weights_of(self, features: Array) -> tuple[Array, float]:
+        """Return the weights of some features (one output), and that of one that never occurred."""
+        cells = np.concatenate((self._state[features], np.zeros_like(self._state, shape=(1, self._state.shape[1]))))
+        weights = np.empty(len(cells), cells.dtype)
+        auto.read(self._parts, self._model()._replace(state=cells), weights)
+        return weights[:-1], float(weights[-1])
+
     def averages(self) -> tuple[Array, Any]:
         """Refuse: every row moves every weight a little, so sums over the rounds have no closed form."""
         raise ValueError("average=True: AutoFTRL's shared step length moves all weights every round, no means are kept")

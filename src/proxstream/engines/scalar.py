@@ -99,6 +99,13 @@ class ScalarEngine:
         coefficients = np.empty(self.n_features, self._state.dtype)
         return coefficients, float(driver.read(self._parts, self._model(), coefficients))
 
+    def weights_of(self, features: Array) -> tuple[Array, float]:
+        """Return the weights of some features, and that of one that never occurred."""
+        cells = np.concatenate((self._state[features], np.zeros_like(self._state, shape=(1, self._state.shape[1]))))
+        weights = np.empty(len(cells), cells.dtype)
+        driver.read(self._parts, self._model()._replace(state=cells), weights)
+        return weights[:-1], float(weights[-1])
+
     def averages(self) -> tuple[Array, float]:
         """Return the means of the weights and of the intercept over the rows learned (average=True)."""
         if self._means is None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+from functools import cached_property
 from typing import Any, Protocol, Self
 
 from ..learner import Learner
@@ -186,11 +187,12 @@ class Run:
             names={} if featurizer is None else featurizer.arrays(),
             reading={"zero_based": order.zero_based},
             history=[*map(report.record, session.lines), *map(report.record, session.passes)],
-            summary={**self.summary(), "options": order.words(), "end_of_input": list(session.facts.position)},
+            summary={**self.summary, "options": order.words(), "end_of_input": list(session.facts.position)},
         )
 
+    @cached_property
     def summary(self) -> dict[str, Any]:
-        """Return how the run ended, in numbers."""
+        """How the run ended, in numbers."""
         session = self.session
         facts: dict[str, Any] = {
             "rows": session.facts.all_rows,

@@ -30,6 +30,8 @@ from . import metrics, report
 from .labels import BadLabelError, Labelled, Labels
 from .report import Line, Pass
 
+EARLY = 1024  # rows, up to which the features that have occurred are kept
+
 
 class Source(Protocol):
     """What chunks come from: `proxstream.open_stream` makes one."""
@@ -130,6 +132,7 @@ class Session:
         self.best: dict[str, Array] = {}
         self._held_out = held_out
         self._on_line, self._on_pass, self._on_chunk = on_line, on_pass, on_chunk
+        self._occurred: Array | None = np.empty(0, np.int32) if learner.t == 0 else None
         self._waiting = self._stop = False
 
     @property
@@ -225,6 +228,7 @@ class Session:
         else:
             learned = rows
         scores = learner.learn(learned, qid)
+        self._remember(rows)
         if held is not None:
             out = np.flatnonzero(held)
             suffered = learner.suffered(scores[out], rows.y[out])
@@ -232,6 +236,15 @@ class Session:
         if first:
             self.tally.add(scores, learned.y, learned.c)
         return scores
+
+    def _remember(self, rows: RowBlock) -> None:
+        """Keep the features that have occurred while they are few, so that early lines need not look at all weights."""
+        if self._occurred is not None:
+            if self.facts.rows + rows.n_rows > EARLY:
+                self._occurred = None
+            else:
+                new = rows.indices[rows.indptr[0] : rows.indptr[-1]]
+                self._occurred = np.union1d(self._occurred, new)
 
     def _held(self, n_rows: int) -> Array | None:
         """Tell which of the next rows are held out: row i (from 1) when floor(i f) is above floor((i - 1) f)."""
@@ -253,7 +266,7 @@ class Session:
             label=label,
             prediction=self._prediction(scores),
             features=int(rows.indptr[-1] - rows.indptr[-2]),
-            nonzeros=learner.count_nonzero(),
+            nonzeros=learner.count_nonzero(self._occurred),
         )
         facts.last_line = sums
         self.lines.append(line)
@@ -347,6 +360,7 @@ class Session:
 
     def restore(self, record: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
         """Go on from what `record` and `arrays` returned in a session with the same settings."""
+        self._occurred = None
         told = dict(record)
         self.lines = [Line(*_floats(line)) for line in told.pop("lines")]
         self.passes = [Pass(*_floats(one)) for one in told.pop("passes")]
