@@ -232,6 +232,49 @@ def test_files_follow_one_another(train: Any) -> None:
         np.testing.assert_array_equal(whole[name], globbed[name])
 
 
+def test_every_format_of_the_same_rows_makes_the_same_model(train: Any) -> None:
+    table = ["label,site,device,price"]
+    table += [f"{i * i % 3 == 1:d},s{i % 7},d{i % 3},{i % 5 / 4}" for i in range(300)]
+    Path("rows.csv").write_text("\n".join(table) + "\n")
+    cells = [line.split(",") for line in table[1:]]
+    lines = [
+        f"{y} | price:{p} |site {s} |device {d}\n" if float(p) else f"{y} |site {s} |device {d}\n"
+        for y, s, d, p in cells
+    ]
+    Path("rows.vw").write_text("".join(lines))
+    for target in ("rows.parquet", "rows.jsonl", "rows.tsv.gz", "rows.psr"):
+        assert cli.main(["convert", "rows.csv", target, *(["--bits", "12"] if target == "rows.psr" else [])]) == 0
+    models = {}
+    for name in ("rows.csv", "rows.vw", "rows.parquet", "rows.jsonl", "rows.tsv.gz", "rows.psr"):
+        models[name] = trained(train, *FTRL, "--bits", "12", data=(name,))
+        assert models[name].learner.n_features == 1 << 12
+    for name, model in models.items():
+        for key, array in model.learner.state_dict().items():
+            np.testing.assert_array_equal(array, models["rows.csv"].learner.state_dict()[key], err_msg=name)
+    assert models["rows.csv"].features["columns"] == [
+        ["site", "categorical"],
+        ["device", "categorical"],
+        ["price", "numeric"],
+    ]
+
+
+def test_ranks_and_numbers(train: Any) -> None:
+    lines = Path("clicks.svm").read_text().splitlines()
+    ranked = [f"{i % 3} qid:{i // 5} {line.split(' ', 1)[1]}\n" for i, line in enumerate(lines)]
+    Path("ranked.svm").write_text("".join(ranked))
+    model = trained(train, *FTRL, "--loss", "ranking_hinge", data=("ranked.svm",))
+    assert model.learner.ranking
+    assert model.classes == ()
+    assert 0.0 <= model.summary["pair_accuracy"] <= 1.0
+    model = trained(train, *FTRL, "--loss", "ranking_hinge", "--holdout", "ranked.svm", data=("ranked.svm",))
+    assert model.summary["held_out_loss"] > 0.0
+    Path("numbers.svm").write_text("".join(f"{i / 10} {line.split(' ', 1)[1]}\n" for i, line in enumerate(lines)))
+    model = trained(train, *FTRL, "--loss", "huber(0.5)", data=("numbers.svm",))
+    assert str(model.loss) == "huber(delta=0.5)"
+    assert model.summary["rmse"] > 0.0
+    assert model.summary["best_constant"] == pytest.approx(4.95, abs=0.06)
+
+
 def test_standard_input(train: Any, tmp_path: Path) -> None:
     trained(train, *FTRL)
     with open("clicks.svm", "rb") as file:
@@ -428,6 +471,10 @@ def test_examples_run(example: str, train: Any) -> None:
         (("clicks.svm", "-o", "m.psm", "--threads", "0"), "threads must be an integer >= 1"),
         (("clicks.svm", "-o", "m.psm", "--dtype", "int8"), "dtype must be one of"),
         (("clicks.svm", "-o", "m.psm", "--holdout", "1.5"), "holdout must be a share"),
+        (
+            ("clicks.svm", "-o", "m.psm", "--loss", "ranking_hinge", "--holdout", "3"),
+            "holdout of a ranker must be a file",
+        ),
         (("clicks.svm", "-o", "m.psm", "--early-stop", "1"), "early-stop needs rows held out"),
         (("clicks.svm", "-o", "m.psm", "--early-stop", "1", "--holdout", "9"), "early-stop needs passes > 1"),
         (("clicks.svm", "-o", "m.psm", "--checkpoint", "often"), "checkpoint must be a number of rows"),

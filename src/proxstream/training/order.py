@@ -83,7 +83,8 @@ class Order:
             formats.get(self.format)
         Faults(self.on_error, self.quarantine)
         self.checkpoint_due()
-        self.share()
+        if self.share() and kind == "ranking":
+            raise ValueError("holdout of a ranker must be a file: a query cannot be held out in part")
 
     def settings(self) -> dict[str, Any]:
         """Return all that the model depends on by the names of options, as JSON knows it."""
