@@ -133,14 +133,8 @@ class Labelled:
 
     def chunks(self) -> Iterator[Chunk]:
         """Yield chunks."""
-        from ..training.labels import BadLabelError
-
         for chunk in self.stream.chunks():
-            try:
-                rows = chunk.rows if self._ranks else self._labels.read(chunk.rows).rows
-            except BadLabelError as error:
-                row = chunk.end.row - chunk.rows.n_rows + error.row + 1
-                raise ValueError(f"{self.stream.names[chunk.end.file]}: row {row}: {error}") from None
+            rows = chunk.rows if self._ranks else self._labels.read_chunk(chunk, self.stream.names).rows
             yield chunk._replace(rows=rows)
 
     def __iter__(self) -> Iterator[RowBlock]:

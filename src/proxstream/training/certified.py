@@ -14,7 +14,7 @@ from ..blocks import NO_WEIGHTS, RowBlock
 from ..model import Model, Weights
 from ..streams import open_stream
 from . import recipe
-from .labels import BadLabelError, Labels
+from .labels import Labels
 from .order import Order
 from .session import NoRowsError
 
@@ -52,11 +52,7 @@ class CertifiedRun:
 
     def _blocks(self) -> Iterator[RowBlock]:
         for chunk in self.stream.chunks():
-            try:
-                read = self.labels.read(chunk.rows, skip=self.order.on_error != "stop")
-            except BadLabelError as error:
-                row = chunk.end.row - chunk.rows.n_rows + error.row
-                raise ValueError(f"{self.stream.names[chunk.end.file]}: row {row + 1}: {error}") from None
+            read = self.labels.read_chunk(chunk, self.stream.names, skip=self.order.on_error != "stop")
             self.bad_labels += chunk.rows.n_rows - read.rows.n_rows
             self.n_bytes += chunk.n_bytes
             self._zeros = self._zeros or bool((chunk.rows.y == 0.0).any())

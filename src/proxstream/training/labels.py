@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -11,6 +11,7 @@ import numpy as np
 from .._checks import Array
 from ..blocks import NO_WEIGHTS, RowBlock
 from ..losses import Loss
+from ..streams.base import Chunk
 
 
 class BadLabelError(ValueError):
@@ -87,6 +88,14 @@ class Labels:
         if self.weights:
             rows = rows._replace(c=self._factors(rows.y) * (rows.c if len(rows.c) else 1.0))
         return Labelled(rows._replace(y=y), kept)
+
+    def read_chunk(self, chunk: Chunk, names: Sequence[str], *, skip: bool = False) -> Labelled:
+        """Do the same with a chunk of a stream of these files; an error tells the file and the row in it, from 1."""
+        try:
+            return self.read(chunk.rows, skip=skip)
+        except BadLabelError as error:
+            row = chunk.end.row - chunk.rows.n_rows + error.row
+            raise BadLabelError(row, f"{names[chunk.end.file]}: row {row + 1}: {error}") from None
 
     def _labels(self, given: Array) -> tuple[Array, Array]:
         """Return the loss's labels and whether each is one."""

@@ -27,7 +27,7 @@ from ..engines.threads import part
 from ..learner import Learner
 from ..streams.base import Chunk, Position
 from . import metrics, report
-from .labels import BadLabelError, Labelled, Labels
+from .labels import Labels
 from .report import Line, Pass
 
 EARLY = 1024  # rows, up to which the features that have occurred are kept
@@ -188,7 +188,7 @@ class Session:
 
     def _take(self, chunk: Chunk, source: Source) -> None:
         facts, plan = self.facts, self.plan
-        rows, kept = self._labelled(chunk, source)
+        rows, kept = self.labels.read_chunk(chunk, source.names, skip=plan.skip_bad)
         given, qid = chunk.rows.y, chunk.qid
         if kept is not None:
             facts.bad_labels += len(given) - len(kept)
@@ -209,14 +209,6 @@ class Session:
                 self._tell(piece, scores, float(given[stop - 1]))
             start = stop
         facts.n_bytes = n_bytes + chunk.n_bytes
-
-    def _labelled(self, chunk: Chunk, source: Source) -> Labelled:
-        """Return the rows with the loss's labels; an error tells the file and the row in it, from 1."""
-        try:
-            return self.labels.read(chunk.rows, skip=self.plan.skip_bad)
-        except BadLabelError as error:
-            row = chunk.end.row - chunk.rows.n_rows + error.row
-            raise BadLabelError(row, f"{source.names[chunk.end.file]}: row {row + 1}: {error}") from None
 
     def _learn(self, rows: RowBlock, qid: Array | None) -> Array:
         """Learn rows, those to be held out with weight 0; return the scores."""
@@ -334,7 +326,7 @@ class Session:
         still: Any = _Still(learner)
         pairs = RankingEngine(still) if learner.ranking else None
         for chunk in self._waited(source.chunks(Position())):
-            rows = self._labelled(chunk, source).rows
+            rows = self.labels.read_chunk(chunk, source.names, skip=self.plan.skip_bad).rows
             rows = rows._replace(data=rows.data.astype(learner.dtype, copy=False))
             if pairs is None:
                 add(learner.predict(rows), rows)
