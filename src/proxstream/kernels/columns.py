@@ -32,7 +32,7 @@ class Columns(NamedTuple):
 
 
 @compiled
-def tally_bounded(rows, low, high, table):
+def tally(rows, low, high, table):
     """Write of each feature: how many rows have it, the least and the largest <x_j, theta> for low <= theta <= high."""
     for i in range(rows.indptr.shape[0] - 1):
         for k in range(rows.indptr[i], rows.indptr[i + 1]):
@@ -99,6 +99,16 @@ def square(columns, j, v):
 
 
 @compiled
+def largest(columns, out):
+    """Write the largest |x_ij| of each column into out[j]."""
+    for j in range(columns.ptr.shape[0] - 1):
+        x = 0.0
+        for k in range(columns.ptr[j], columns.ptr[j + 1]):
+            x = max(x, abs(np.float64(columns.val[k])))
+        out[j] = x
+
+
+@compiled
 def products(columns, chosen, v, out):
     """Write <x_j, v> into out[j] for each chosen j."""
     for j in chosen:
@@ -119,3 +129,39 @@ def combine(columns, chosen, w, z):
         if w[j] != 0.0:
             for k in range(columns.ptr[j], columns.ptr[j + 1]):
                 z[columns.idx[k]] += columns.val[k] * w[j]
+
+
+class Rows(NamedTuple):
+    """The same entries by rows: row i has data[indptr[i]:indptr[i+1]] in the columns `indices`, ascending."""
+
+    indptr: Any
+    indices: Any
+    data: Any
+
+
+@compiled
+def _count_rows(columns, chosen, indptr):
+    for j in chosen:
+        for k in range(columns.ptr[j], columns.ptr[j + 1]):
+            indptr[columns.idx[k] + np.uint32(1)] += 1
+    for i in range(indptr.shape[0] - 1):
+        indptr[i + 1] += indptr[i]
+
+
+@compiled
+def _fill_rows(columns, chosen, free, indices, data):
+    for at in range(chosen.shape[0]):
+        j = chosen[at]
+        for k in range(columns.ptr[j], columns.ptr[j + 1]):
+            slot = np.uint64(free[columns.idx[k]])
+            indices[slot], data[slot] = at, columns.val[k]
+            free[columns.idx[k]] += 1
+
+
+def by_rows(columns: Columns, chosen: Any, n: int) -> Rows:
+    """Return the chosen columns by rows; a column's number is its place among the chosen."""
+    indptr = np.zeros(n + 1, np.int64)
+    _count_rows(columns, chosen, indptr)
+    rows = Rows(indptr, np.empty(indptr[-1], np.uint32), np.empty(indptr[-1], columns.val.dtype))
+    _fill_rows(columns, chosen, indptr[:-1].copy(), rows.indices, rows.data)
+    return rows

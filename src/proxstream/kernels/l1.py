@@ -1,22 +1,23 @@
-"""Proximal Newton steps for mean loss + l1 + l2: the loops over rows and over columns.
+"""Proximal Newton steps for mean loss + l1 + l2: the loops over columns, over rows, and along a line.
 
     z_i      <x_i, w> + b                        p_i   share of row i
     theta_i  p_i phi'(z_i)                       D_i   p_i phi''(z_i)
-    d        the step, v = X d                   G_j   <x_j, theta>
+    u        the weights that a step tries       v     X (u - w)
     l1, l2   strengths, one a column
 
 A step minimizes the quadratic model of the loss plus the penalty,
 
-    q(d) = <theta, v> + (1/2) sum_i D_i v_i^2 + sum_j l1_j |w_j + d_j| + (l2_j/2) (w_j + d_j)^2             (1)
+    q(u) = <theta, v> + (1/2) sum_i D_i v_i^2 + sum_j l1_j |u_j| + (l2_j/2) u_j^2                           (1)
 
-one coordinate at a time. Its gradient along x_j is <x_j, theta + D v>: the sum theta + D v is kept in place of theta,
-so a coordinate costs its column once to look at and twice to move.
+The model's slope in u_j is <x_j, r> + l2_j u_j with r = theta + D v, give or take l1_j: r is kept in place of v, so
+that a coordinate costs its column once to look at and twice to move.
 """
 
 from __future__ import annotations
 
 import math
 
+import numpy as np
 from numba.extending import register_jitable
 
 from .columns import dot, square
@@ -38,44 +39,84 @@ def dual_loss(loss, theta, s, y, p):
 
 @register_jitable
 def shrunk(x, g, h, l1, l2):
-    """Return the minimizer over u of g u + (h/2) (u - x)^2 + l1 |u| + (l2/2) u^2, up to constants; g the slope at x."""
+    """Return the minimizer over u of g u + (h/2) (u - x)^2 + l1 |u| + (l2/2) u^2."""
     u = h * x - g
     return (u - min(max(u, -l1), l1)) / (h + l2)
 
 
+@register_jitable
+def violation(u, g, l1, l2):
+    """Return how far 0 is from the slopes of the model at u, where the loss has slope g."""
+    if u == 0.0:
+        return max(abs(g) - l1, 0.0)
+    return abs(g + l2 * u + math.copysign(l1, u))
+
+
 @compiled
-def descend(columns, order, model, w, l1, l2, slack):
+def violations(chosen, w, G, l1, l2, out):
+    """Write the violation of each chosen column, in their order."""
+    for k in range(chosen.shape[0]):
+        j = chosen[k]
+        out[k] = violation(w[j], G[j], l1[j], l2[j])
+
+
+@compiled
+def sweep(columns, order, r, D, H, u, l1, l2, most, slack):
     """Go once over the columns in this order and move each weight to where the model is lowest along it.
 
-    A weight that rests at 0, with the model's slope further than `slack` inside its threshold, leaves the list. Return
-    how many stay (they are moved to the front), the sum of how far slopes are from their thresholds, and the largest.
+    No weight moves further than most[j]. H holds curvatures sum_i D_i x_ij^2; a negative one is not known yet. A weight
+    that rests at 0, with a slope further than `slack` inside its threshold, leaves the list. Return how many stay (they
+    are moved to the front), the sum of the violations met and the largest, and the entries of columns that were read.
     """
-    g_model, D, H = model
-    kept, total, largest = 0, 0.0, 0.0
+    kept, total, largest, entries = 0, 0.0, 0.0, 0
     for c in range(order.shape[0]):
         j = order[c]
-        g, x = dot(columns, j, g_model), w[j]
-        if x == 0.0:
-            far = abs(g) - l1[j]
-            if far <= 0.0:
-                if far >= -slack[j]:
-                    order[kept] = j
-                    kept += 1
-                continue
-        else:
-            far = abs(g + l2[j] * x + math.copysign(l1[j], x))
+        g, x = dot(columns, j, r), u[j]
+        entries += columns.ptr[j + 1] - columns.ptr[j]
+        if x == 0.0 and abs(g) <= l1[j]:
+            if abs(g) >= l1[j] - slack:
+                order[kept] = j
+                kept += 1
+            continue
         order[kept] = j
         kept += 1
+        far = violation(x, g, l1[j], l2[j])
         total += far
         largest = max(largest, far)
         if H[j] < 0.0:
             H[j] = square(columns, j, D)
         if H[j] + l2[j] == 0.0:
             continue
-        w[j] = shrunk(x, g, H[j], l1[j], l2[j])
-        move = w[j] - x
+        u[j] = min(max(shrunk(x, g, H[j], l1[j], l2[j]), x - most[j]), x + most[j])
+        move = u[j] - x
         if move != 0.0:
+            entries += columns.ptr[j + 1] - columns.ptr[j]
             for k in range(columns.ptr[j], columns.ptr[j + 1]):
                 i = columns.idx[k]
-                g_model[i] += columns.val[k] * (D[i] * move)
-    return kept, total, largest
+                r[i] += columns.val[k] * (D[i] * move)
+    return kept, total, largest, entries
+
+
+@compiled
+def lowest(u, d, slope, curvature, l1):
+    """Return the t in [0, 1] that minimizes q(u + t d), and which weight is 0 there (-1: none need be).
+
+    `slope` is that of q at t = 0 towards d, `curvature` its second derivative without kinks. The slope jumps by
+    2 l1_k |d_k| where u_k + t d_k passes through 0; between these t it is straight.
+    """
+    n = u.shape[0]
+    crossing = np.empty(n)
+    for k in range(n):
+        crossing[k] = -u[k] / d[k] if u[k] * d[k] < 0.0 else np.inf
+    for k in np.argsort(crossing):
+        t = crossing[k]
+        if t >= 1.0:
+            break
+        if slope + curvature * t >= 0.0:
+            return min(-slope / curvature, t) if slope < 0.0 else 0.0, -1
+        slope += 2.0 * l1[k] * abs(d[k])
+        if slope + curvature * t >= 0.0:
+            return t, k
+    if slope >= 0.0:
+        return 0.0, -1
+    return min(-slope / curvature, 1.0) if curvature > 0.0 else 1.0, -1

@@ -1,0 +1,162 @@
+"""Smooth losses under l1 and l2: proximal Newton steps, on the features that can matter.
+
+    P(w, b) = sum_i p_i phi(<x_i, w> + b, y_i) + sum_j l1_j |w_j| + (l2_j / 2) w_j^2                              (1)
+
+An epoch is
+
+1. everything computed anew from the weights, and the certificate (`proof`), which also rules features out for good;
+2. proximal Newton steps on the live features, those with a weight or with a slope near the threshold: by coordinate
+   descent on the columns (`sweeps`), and when few are left through their Gram matrix (`gram`).
+
+Before all that, columns are left out which no dual point can pull across their threshold: a loss of bounded slope
+bounds |<x_j, theta>| by sums over the column alone.
+
+Reference: G.-X. Yuan, C.-H. Ho, C.-J. Lin, An improved GLMNET for l1-regularized logistic regression, 2012; E. Ndiaye,
+O. Fercoq, A. Gramfort, J. Salmon, Gap safe screening rules for sparsity enforcing penalties, 2017.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ..._checks import Array
+from ...kernels import columns as kernels
+from ...kernels.l1 import violations
+from ..problem import Problem, Solution, Trace
+from . import gram
+from .gram import Gram
+from .point import Point, Strengths
+from .proof import Proof
+from .sweeps import Step, Sweeps
+
+LOSSES = ("logistic", "squared", "squared_hinge", "huber", "poisson")
+
+NEAR = 0.9  # part of l1 from which |G_j| makes a resting feature worth looking at
+TENTH = 0.1  # of the first violations: there an epoch ends
+MOST_STEPS = 50
+STALLED = 8  # epochs without progress
+
+
+def solve(
+    problem: Problem,
+    *,
+    tol: float,
+    max_epochs: int,
+    seed: int = 0,
+    start: Solution | None = None,
+    n_threads: int = 1,
+) -> Solution:
+    """Minimize (1) until the duality gap is at most `tol` of the objective, or for `max_epochs`."""
+    psi = strengths(problem)
+    w = np.zeros(problem.n_features) if start is None else np.array(start.coef, dtype=np.float64)
+    b = [0.0 if start is None else float(start.intercept)] * problem.fit_intercept
+    kept, counts = survivors(problem, psi)
+    zeros = np.zeros(len(b))
+    at = Point(
+        problem,
+        kernels.gather(problem.rows, kept, counts, problem.n_features, problem.fit_intercept),
+        Strengths(np.append(psi.l1[kept], zeros), np.append(psi.l2[kept], zeros)),
+        np.append(w[kept], b),
+    )
+    proof, trace, descent = Proof(problem, at, start), Trace(tol), _Descent(at, seed, tol)
+    epoch, slopes = 0, None
+    while True:
+        at.refresh()
+        proof.settle()
+        if slopes is not None:
+            proof.offer(slopes, at.w)
+        proof.offer(at.theta, at.w)
+        nnz = int(np.count_nonzero(at.w[: len(kept)]))
+        done = trace.certify(epoch, at.primal, proof.dual, nnz)
+        if done or epoch >= max_epochs or _stalled(trace):
+            break
+        epoch += 1
+        slopes = descent.improve(proof.alive, proof.G)
+    coef = np.zeros(problem.n_features)
+    coef[kept] = at.w[: len(kept)]
+    return Solution(coef, float(at.w[-1]) if problem.fit_intercept else 0.0, proof.alpha, trace.history, done)
+
+
+def _stalled(trace: Trace) -> bool:
+    """Tell whether rounding hides all further progress."""
+    gaps = [record.gap for record in trace.history[-STALLED:]]
+    return len(gaps) == STALLED and min(gaps) == gaps[0] and gaps[0] <= 1e-8 * abs(trace.history[-1].primal)
+
+
+def strengths(problem: Problem) -> Strengths:
+    """Return l1 and l2 of each feature; a TypeError if the loss or the penalty is not one that (1) speaks of."""
+    if problem.loss.name not in LOSSES:
+        raise TypeError(f"loss must be one of {', '.join(LOSSES)}, got {problem.loss}")
+    shape = (problem.n_features,)
+    terms = problem.penalty._terms(shape)
+    unbounded = bool(np.all(np.isneginf(terms.lo)) and np.all(np.isposinf(terms.hi)))
+    if terms.bends or terms.coupled is not None or not unbounded:
+        raise TypeError(f"penalty must be a sum of L1, L2 and ElasticNet, got {problem.penalty!r}")
+    return Strengths(*(np.broadcast_to(term, shape).astype(np.float64) for term in (terms.l1, terms.l2)))
+
+
+def survivors(problem: Problem, psi: Strengths) -> tuple[Array, Array]:
+    """Return the features that the optimum may use, and how many rows have each."""
+    loss, p, y = problem.loss, problem.shares, problem.rows.y
+    table = np.zeros((problem.n_features, 3))
+    low = high = np.zeros_like(p)
+    if math.isfinite(loss.lipschitz):
+        edge = loss.lipschitz * p
+        low, high = -edge, edge
+        if loss.kind == "binary":  # slopes are between -y L and 0
+            low, high = np.where(y > 0.0, low, 0.0), np.where(y > 0.0, 0.0, high)
+    kernels.tally(problem.rows, low, high, table)
+    pulled = table[:, 0] > 0.0
+    if math.isfinite(loss.lipschitz):
+        pulled &= np.maximum(-table[:, 1], table[:, 2]) > psi.l1 * (1.0 - 1e-9)
+    kept = np.flatnonzero(pulled)
+    return kept, table[kept, 0].astype(np.int64)
+
+
+class _Descent:
+    """Newton steps by whichever way is the cheaper."""
+
+    def __init__(self, at: Point, seed: int, tol: float):
+        self.at, self.tol = at, tol
+        self.sweeps = Sweeps(at, seed)
+        self.gram: Gram | None = None
+
+    def improve(self, alive: Array, G: Array) -> Array | None:
+        """Take steps until a tenth of the violations is left; return the slopes of the last model if it was trusted."""
+        at = self.at
+        far = np.empty(len(alive))
+        violations(alive, at.w, G, at.psi.l1, at.psi.l2, far)
+        live = alive[(at.w[alive] != 0.0) | (np.abs(G[alive]) >= NEAR * at.psi.l1[alive])]
+        target, slack = TENTH * float(far.sum()), float(far.max(initial=0.0))
+        step = None
+        for _ in range(MOST_STEPS):
+            step = self._step(live, slack)
+            live, slack = step.live, step.largest
+            if step.costly or step.total <= target or step.largest <= self._goal():
+                break
+        return step.slopes if step is not None and step.length == 1.0 else None
+
+    def _goal(self) -> float:
+        """Return how large a violation may be that still lets slopes prove tol."""
+        size = float(np.sum(np.abs(self.at.w)))
+        return 0.3 * self.tol * self.at.primal / size if size > 0.0 else 0.0
+
+    def _step(self, live: Array, slack: float) -> Step:
+        if self.gram is not None:
+            new = self.gram.lacks(live)
+            if len(new) <= 0.3 * len(self.gram.S) and len(new) + len(self.gram.S) <= gram.MOST_COLUMNS:
+                self.gram.extend(new)
+                return self.gram.step()
+            self.gram = None
+        if self._worth_a_gram(live):
+            self.gram = Gram(self.at, np.sort(live))
+            return self.gram.step()
+        return self.sweeps.step(live, slack, self._goal())
+
+    def _worth_a_gram(self, live: Array) -> bool:
+        if len(live) > gram.MOST_COLUMNS:
+            return False
+        settled = len(live) < 300 or len(live) <= 1.5 * np.count_nonzero(self.at.w)
+        return bool(settled and self.sweeps.seconds >= 0.3 * gram.price(self.at, live))

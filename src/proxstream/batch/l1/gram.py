@@ -1,0 +1,178 @@
+"""Proximal Newton steps on few columns, through their Gram matrix.
+
+    S    the columns                        H   X_S' D' X_S, with D' as it was when a row last entered
+    u    weights that are tried             q   X_S' theta + H (u - w), the slope of the model's loss
+
+Most of a step's cost is H. A row enters it anew only when its D has changed by more than a part CHANGED; the lag makes
+the model a little wrong, not the proof, for the slopes theta + D' X d of that very model are what is offered as a dual
+point. On the diagonal the exact curvature is taken where it is larger, else steps could be too long.
+
+The quadratic problem is solved by coordinate passes, which find out which weights are 0, and Newton steps on the others
+(the face), which end it. A step along a face stops at the lowest point of the piecewise quadratic function on its way.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..._checks import Array
+from ...kernels import csr_products, newton
+from ...kernels import gram as kernels
+from ...kernels.columns import Rows, by_rows
+from ...kernels.l1 import lowest, violations
+from .point import Point, Strengths
+from .sweeps import Step
+
+MOST_COLUMNS = 1000
+CHANGED = 0.15
+BLOCK = 1024
+TINY = 1e-11  # floor of phi''
+SOLVED = 0.03  # part of the violations that the quadratic problem may leave
+
+# Seconds for each of: a product of two entries in rows, a multiply-add in dense blocks, an entry of a dense block.
+ROW_PAIR, DENSE_PAIR, DENSE_ENTRY = 1.0e-9, 0.9e-11, 1.0e-9
+
+
+def price(at: Point, live: Array) -> float:
+    """Return about how many seconds a Gram matrix of these columns takes."""
+    n = len(at.z)
+    entries = float(np.sum(at.columns.ptr[live + 1] - at.columns.ptr[live]))
+    return min(0.65 * ROW_PAIR * entries * entries / n, _dense_price(n, len(live)))
+
+
+def _dense_price(n: int, m: int) -> float:
+    return n * m * (DENSE_ENTRY + m * DENSE_PAIR)
+
+
+class Gram:
+    """The Gram matrix of some columns, kept up to date."""
+
+    def __init__(self, at: Point, columns: Array):
+        self.at, self.S = at, np.empty(0, np.int64)
+        self.H = np.empty((0, 0))
+        self.D = np.zeros(len(at.z))
+        self.changed = CHANGED
+        self.extend(columns)
+
+    def lacks(self, live: Array) -> Array:
+        """Return the live columns that are not in it."""
+        return np.setdiff1d(live, self.S, assume_unique=True)
+
+    def extend(self, columns: Array) -> None:
+        """Take in more columns."""
+        if len(columns) == 0:
+            return
+        before, self.S = len(self.S), np.concatenate((self.S, columns))
+        m = len(self.S)
+        H = np.zeros((m, m))
+        H[:before, :before] = self.H
+        self.H = H
+        self.X: Rows = by_rows(self.at.columns, self.S, len(self.at.z))
+        if before:
+            kernels.add(self.at.columns, self.S, self.X, self.D, before, H)
+        counts = np.diff(self.X.indptr).astype(np.float64)
+        self.dense = _dense_price(len(counts), m) < 0.5 * ROW_PAIR * float(counts @ counts)
+
+    def step(self) -> Step:
+        """Take one step on all its columns."""
+        at, X, S = self.at, self.X, self.S
+        n, m = len(at.z), len(S)
+        at.expand()
+        g, exact = np.zeros(m + 1), np.zeros(m + 1)
+        D = np.maximum(at.D, TINY * at.p)
+        csr_products.transposed(X, 0.0, at.theta, 0, n, g)
+        csr_products.transposed_squares(X, 0.0, D, 0, n, exact)
+        g, w, psi = g[:m], at.w[S], at.psi.of(S)
+        far = np.empty(m)
+        violations(np.arange(m), w, g, psi.l1, psi.l2, far)
+        total = float(far.sum())
+        self._update(D)
+        diagonal = np.maximum(self.H.diagonal(), exact[:m])
+        u = minimize(self.H, diagonal, g, w, psi, SOLVED * total)
+        v, step = np.empty(n), np.append(u - w, 0.0)
+        csr_products.times(X, 0.0, step, 0, n, v)
+        length = at.advance(S, u, v)
+        if length < 1.0:
+            self.changed = 0.0 if length == 0.0 else 0.5 * self.changed
+        return Step(S, total, float(far.max()), length, at.theta + self.D * v)
+
+    def _update(self, D: Array) -> None:
+        """Let rows enter whose D has changed."""
+        delta = D - self.D
+        delta[np.abs(delta) <= self.changed * self.D] = 0.0
+        self.D += delta
+        if self.dense:
+            for sign in (1.0, -1.0):
+                self._add_blocks(sign, sign * delta)
+        else:
+            kernels.add(self.at.columns, self.S, self.X, delta, 0, self.H)
+
+    def _add_blocks(self, sign: float, c: Array) -> None:
+        """Add sign * sum_i c_i x_i x_i' over the rows with c_i > 0, in dense blocks."""
+        some = np.flatnonzero(c > 0.0)
+        for begin in range(0, len(some), BLOCK):
+            rows = some[begin : begin + BLOCK]
+            block = np.zeros((len(rows), len(self.S) + 1), np.float32)
+            newton.scaled_rows(self.X, 0.0, c, rows, block)
+            block = block[:, :-1]
+            self.H += sign * (block.T @ block)
+
+
+def minimize(H: Array, diagonal: Array, g: Array, w: Array, psi: Strengths, enough: float) -> Array:
+    """Minimize <g, u - w> + (1/2) (u - w)' H (u - w) + Psi(u) until violations are `enough`; H has this diagonal."""
+    u, q = w.copy(), g.copy()
+    for _ in range(30):
+        face = int(np.count_nonzero(u))
+        most = int(min(max(face * face / (30.0 * len(u)), 8), 40))
+        if kernels.passes(H, diagonal, q, u, psi.l1, psi.l2, enough, most) <= enough:
+            break
+        for _ in range(2):
+            if _face_step(H, diagonal, q, u, psi):
+                break
+    return u
+
+
+def _face_step(H: Array, diagonal: Array, q: Array, u: Array, psi: Strengths) -> bool:
+    """Take a Newton step on the weights that are not 0, in place; tell whether none of them met 0 on the way."""
+    from scipy.linalg.lapack import dpotrf, dpotrs
+
+    F = np.flatnonzero(u)
+    if len(F) == 0:
+        return True
+    x, penalty = u[F], psi.of(F)
+    l1, l2 = penalty
+    A = H[np.ix_(F, F)]
+    A.flat[:: len(F) + 1] = diagonal[F] * (1.0 + 1e-9) + l2 + 1e-300
+    factor, failed = dpotrf(A.T, lower=1, clean=0, overwrite_a=1)
+    if failed:
+        return True
+    slope = q[F] + l2 * x + l1 * np.sign(x)
+    d = -dpotrs(factor, slope, lower=1)[0]
+
+    def change(new: Array) -> tuple[float, Array]:
+        """Return by how much the model changes, and H times the step."""
+        move = np.zeros(len(u))
+        move[F] = new - x
+        Hm = H @ move + (diagonal - H.diagonal()) * move
+        gain = float(q @ move + 0.5 * (move @ Hm))
+        return gain + penalty.value(new) - penalty.value(x), Hm
+
+    crosses = (x + d) * x < 0.0
+    new = np.where(crosses, 0.0, x + d)
+    best, Hm = change(new)
+    if crosses.any():
+        move = np.zeros(len(u))
+        move[F] = d
+        bend = float(move @ (H @ move) + (diagonal - H.diagonal()) @ (move * move) + l2 @ (d * d))
+        t, k = lowest(x, d, float(slope @ d), bend, l1)
+        other = x + t * d
+        if k >= 0:
+            other[k] = 0.0
+        gain, Ho = change(other)
+        if gain < best:
+            best, Hm, new = gain, Ho, other
+    if best >= 0.0:
+        return True
+    u[F] = new
+    q += Hm
+    return not crosses.any()

@@ -1,0 +1,134 @@
+"""Dual points for a set of columns, the bound that they prove, and the features that they rule out.
+
+    D(theta) = -sum_i p_i phi*(theta_i / p_i, y_i) - sum_j (|G_j| - l1_j)+^2 / (2 l2_j)          G = X' theta
+
+where l2_j = 0 asks for |G_j| <= l1_j, and a column without a penalty (the intercept) for G_j = 0. Any theta becomes
+such a point: first it is moved to where free columns do not feel it, then scaled by s <= 1 into the other constraints.
+
+Two kinds of theta are offered. At weights w there are the slopes, theta_i = p_i phi'(z_i). A violation e of
+|G_j| <= l1_j costs them s = 1 - e / l1_j: the gap is of first order in e, where P is off by e^2 only. After a full
+Newton step there are also the slopes of its model, theta + D X d. There G is as good as the quadratic problem was
+solved, and the gap is what the model leaves out: these prove 1e-6 a step or two before the others.
+
+Gap-safe screening. phi* is 1/L-strongly convex, so the dual optimum is within sqrt(2 L gap) of s theta in the norm
+weighted by p, and a feature with
+
+    s |G_j| + q_j sqrt(2 L gap) < l1_j                  q_j = sqrt(sum_i p_i x_ij^2)                          (1)
+
+has weight 0 at the optimum.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ..._checks import Array
+from ...kernels import columns as kernels
+from ...kernels import l1
+from ..dual import balance, dual_point
+from ..problem import Problem, Solution
+from .point import Point
+
+FEASIBLE = 1e-13  # what rounding may leave of <x_j, theta> = 0, relative to its terms
+FREE_STEPS = 5
+
+
+class Proof:
+    """The best dual point seen, and the columns that are not yet ruled out."""
+
+    def __init__(self, problem: Problem, at: Point, start: Solution | None):
+        self.problem, self.at = problem, at
+        m = len(at.w)
+        self.alive = np.arange(m)
+        self.free = np.flatnonzero((at.psi.l1 == 0.0) & (at.psi.l2 == 0.0))
+        self.G, self.q = np.zeros(m), np.zeros(m)
+        kernels.squares(at.columns, self.alive, at.p, self.q)
+        np.sqrt(self.q, out=self.q)
+        self.alpha = np.zeros(len(at.z))  # 0 is always feasible
+        self.dual = float(l1.dual_loss(at.loss, self.alpha, 1.0, at.y, at.p))
+        if start is not None:
+            value, alpha, _ = dual_point(problem, start.alpha, search=False)
+            if value > self.dual:
+                self.dual, self.alpha = value, alpha
+
+    def offer(self, theta: Array, w: Array) -> None:
+        """Take the bound that theta proves, and rule out features by it; G is X' theta of the columns left."""
+        at, j = self.at, self.alive
+        if len(self.free):
+            theta = self._centred(theta)
+        kernels.products(at.columns, j, theta, self.G)
+        size, psi = np.abs(self.G[j]), at.psi.of(j)
+        over = (psi.l2 == 0.0) & (psi.l1 > 0.0) & (size > psi.l1)
+        s = float(np.min(psi.l1[over] / size[over], initial=1.0))
+        beyond, bent = np.maximum(s * size - psi.l1, 0.0), psi.l2 > 0.0
+        value = float(l1.dual_loss(at.loss, theta, s, at.y, at.p))
+        value -= 0.5 * float(np.sum(beyond[bent] * (beyond[bent] / psi.l2[bent])))
+        if value > self.dual:
+            self.dual = value
+            self.alpha = np.divide(-s * theta, at.p, out=np.zeros_like(at.p), where=at.p > 0.0)
+        radius = math.sqrt(2.0 * self.problem.loss.smoothness * max(at.primal - value, 0.0))
+        if math.isfinite(radius):
+            self.alive = j[(s * size + self.q[j] * radius >= psi.l1) | (w[j] != 0.0)]
+
+    # -- columns without a penalty ---------------------------------------------------------------
+
+    def settle(self) -> None:
+        """Take Newton steps on the weights without a penalty: where they are optimal G is 0, as a dual point needs."""
+        at, j = self.at, self.free
+        for _ in range(FREE_STEPS if len(j) else 0):
+            kernels.products(at.columns, j, at.theta, self.G)
+            if np.all(np.abs(self.G[j]) <= 1e-15 * self._sizes(at.theta, j)):
+                return
+            d, v = self._free_direction()
+            if at.advance(j, at.w[j] + d, v) == 0.0:
+                return
+            at.expand()
+
+    def _centred(self, theta: Array) -> Array:
+        """Return theta moved to where the free columns do not feel it; 0, always feasible, if that fails.
+
+        An intercept alone asks that theta sums to 0: the heavier side is scaled down, which stays where phi* is finite.
+        """
+        at, j = self.at, self.free
+        if len(j) == 1 and self.problem.fit_intercept:
+            up, down = balance(float(np.sum(np.maximum(theta, 0.0))), float(np.sum(np.minimum(theta, 0.0))))
+            return np.asarray(theta * np.where(theta > 0.0, up, down))
+        for _ in range(2):
+            kernels.products(at.columns, j, theta, self.G)
+            _, v = self._free_direction()
+            theta = theta + at.D * v
+        kernels.products(at.columns, j, theta, self.G)
+        return theta if np.all(np.abs(self.G[j]) <= FEASIBLE * self._sizes(theta, j)) else np.zeros_like(theta)
+
+    def _sizes(self, theta: Array, j: Array) -> Array:
+        """Return upper bounds on |<x_j, theta>|, to measure rounding by."""
+        p = np.where(self.at.p > 0.0, self.at.p, 1.0)
+        return np.asarray(self.q[j] * math.sqrt(float(np.sum(theta * (theta / p)))))
+
+    def _free_direction(self) -> tuple[Array, Array]:
+        """Return the Newton step d of the free weights against G, and X d."""
+        at, j = self.at, self.free
+        full, out, v = np.zeros_like(at.w), np.zeros_like(at.w), np.zeros_like(at.z)
+        kernels.squares(at.columns, j, at.D, out)
+        M = np.where(out[j] > 0.0, out[j], 1.0)
+        d, r = np.zeros(len(j)), -self.G[j]
+        u, rz = r / M, float(r @ (r / M))
+        first = rz
+        for _ in range(4 * len(j)):  # conjugate gradients
+            if not rz > 1e-28 * first:
+                break
+            full[j], v[:] = u, 0.0
+            kernels.combine(at.columns, j, full, v)
+            kernels.products(at.columns, j, at.D * v, out)
+            bend = float(u @ out[j])
+            if not bend > 0.0:
+                break
+            d += rz / bend * u
+            r -= rz / bend * out[j]
+            rz, before = float(r @ (r / M)), rz
+            u = r / M + rz / before * u
+        full[j], v[:] = d, 0.0
+        kernels.combine(at.columns, j, full, v)
+        return d, v

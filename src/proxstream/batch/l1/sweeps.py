@@ -1,0 +1,118 @@
+"""Proximal Newton steps on any number of columns: coordinate descent, and when that has become slow, faces.
+
+A pass over the live columns finds out which weights move; some more passes over those solve the quadratic problem well
+enough while the objective still changes a lot. On hard problems passes stall. Then, once they have cost about as much
+as factors of the Hessian, Newton steps on the face (`face`) take their place, with a pass in between to let weights
+come to life and settle.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..._checks import Array
+from ...kernels import columns as column_kernels
+from ...kernels import l1 as kernels
+from .face import Face
+from .factors import Factors
+from .point import Point
+
+FLOOR = 1e-7  # of phi'' in the model, so that rows far from their bend keep one
+FACE_FLOOR = 1e-11  # the same where factors make up for the bad condition
+MOST_PASSES = 6
+LOOK_BACK = 3  # steps
+TIGHTEST = 0.05
+SETTLED = 1.5  # live columns for each weight that is not 0, up to which a face is worth factors
+ENTRY = 1.5e-9  # seconds for an entry of a column
+
+
+class Step(NamedTuple):
+    """What a Newton step found: columns still live, violations before it (sum and largest), how far it went."""
+
+    live: Array
+    total: float
+    largest: float
+    length: float
+    slopes: Array  # theta + D v, the slopes of the model at its end
+    costly: bool = False  # beside a certificate
+
+
+class Sweeps:
+    """Coordinate descent on the model, with Newton steps on faces once they are worth it."""
+
+    def __init__(self, at: Point, seed: int):
+        self.at, self.rng = at, np.random.default_rng(seed)
+        self.face = Face(at)
+        self.H = np.empty(len(at.w))
+        self.reach = np.empty(len(at.w))
+        column_kernels.largest(at.columns, self.reach)
+        np.divide(1.0, self.reach, out=self.reach, where=self.reach > 0.0)
+        self.leave = 1.0  # part of the first violations at which a model is left; the first model gets one pass
+        self.seconds = 0.0  # spent here, as they would be on a common machine
+        self.met: list[
+            tuple[float, float, float]
+        ] = []  # violations, sum and largest, before each step, and seconds then
+
+    def step(self, live: Array, slack: float, goal: float) -> Step:
+        """Take one step; resting columns whose slopes are further than `slack` inside their threshold are let go.
+
+        `goal` is the largest violation that need not be made smaller.
+        """
+        at = self.at
+        at.expand()
+        factors, D = None, np.maximum(at.D, FACE_FLOOR * at.p)
+        if len(live) <= SETTLED * np.count_nonzero(at.w):
+            factors = self.face.consider(self._ahead(goal), D)
+        if factors is None:
+            np.maximum(D, FLOOR * at.p, out=D)
+        u, r = at.w.copy(), at.theta.copy()
+        self.H[live] = -1.0
+        live, total, largest = self._pass(live, u, r, D, slack)
+        if factors is not None:
+            self._by_faces(factors, live, u, r, D, TIGHTEST * total)
+        elif self.leave < 1.0:
+            self._by_passes(live, u, r, D, self.leave * total, largest)
+        self.leave = max(0.25 * self.leave, TIGHTEST)
+        self.met.append((total, largest, self.seconds))
+        v = np.divide(r - at.theta, D, out=np.zeros_like(D), where=D > 0.0)
+        length = at.advance(live, u[live], v)
+        return Step(live, total, largest, length, r, factors is not None)
+
+    def _ahead(self, goal: float) -> float:
+        """Return how many seconds of passes it would take to come to the goal, at the rate of the last steps."""
+        if len(self.met) <= LOOK_BACK:
+            return 0.0
+        (before, _, then), (total, largest, now) = self.met[-1 - LOOK_BACK], self.met[-1]
+        if largest <= goal or total <= 0.0:
+            return 0.0
+        if total >= before:
+            return np.inf
+        return (now - then) * float(np.log(largest / goal) / np.log(before / total)) if goal > 0.0 else np.inf
+
+    def _pass(self, columns: Array, u: Array, r: Array, D: Array, slack: float) -> tuple[Array, float, float]:
+        """Go over columns in random order; return those still live, and the sum and the largest of the violations."""
+        order = self.rng.permutation(columns)
+        l1, l2 = self.at.psi
+        most = self.at.trust * self.reach
+        kept, total, largest, entries = kernels.sweep(self.at.columns, order, r, D, self.H, u, l1, l2, most, slack)
+        self.seconds += ENTRY * entries
+        return order[:kept], total, largest
+
+    def _by_passes(self, live: Array, u: Array, r: Array, D: Array, enough: float, slack: float) -> None:
+        """Pass over the columns that moved until few violations are left."""
+        movers = live[(u[live] != 0.0) | (self.H[live] >= 0.0)]
+        for k in range(1, MOST_PASSES):
+            movers, left, _ = self._pass(movers, u, r, D, slack if k > 2 else np.inf)
+            if left <= enough:
+                break
+
+    def _by_faces(self, factors: Factors, live: Array, u: Array, r: Array, D: Array, enough: float) -> None:
+        """Minimize the model on the face, let other weights come to life, and again until few violations are left."""
+        for _ in range(MOST_PASSES):
+            if self.face.descend(factors, live, u, r, D) == 0.0:
+                break
+            _, left, _ = self._pass(live, u, r, D, np.inf)
+            if left <= enough:
+                break
