@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import proxstream as ps
-from proxstream.batch import Problem, dual_point
+from proxstream.batch import Problem, Trace, dual_point
 from proxstream.batch.conjugates import conjugate_of
 from proxstream.batch.dual import circulation
 from proxstream.blocks import as_block
@@ -127,3 +127,8 @@ def test_a_wrong_shape_is_named() -> None:
         dual_point(problem("logistic", ps.L2(1.0)), np.zeros(3))
     with pytest.raises(TypeError, match="penalty must be a Penalty"):
         conjugate_of("l2", (3,))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("primal", "dual"), [(1.0, -np.inf), (np.inf, 0.0), (np.inf, -np.inf), (np.nan, 0.0)])
+def test_a_gap_that_is_no_finite_number_proves_nothing(primal: float, dual: float) -> None:
+    assert Trace(tol=0.5).certify(1, primal, dual, nnz=0) is False

@@ -88,12 +88,13 @@ class Trace:
     def certify(self, epoch: int, primal: float, dual: float, nnz: int) -> bool:
         """Enter a primal and a dual value, both computed afresh; tell whether the relative gap is at most tol.
 
-        By weak duality a dual value above the primal one can only be rounding; it is taken down to it.
+        By weak duality a dual value above the primal one can only be rounding; it is taken down to it. Without a finite
+        dual value nothing is proved.
         """
         self.best_dual = min(max(self.best_dual, dual), primal)
         gap = primal - self.best_dual
         self.history.append(Record(epoch, time.perf_counter() - self.started, primal, self.best_dual, gap, nnz))
-        return gap <= self.tol * max(abs(primal), abs(self.best_dual))
+        return bool(np.isfinite(gap)) and gap <= self.tol * max(abs(primal), abs(self.best_dual))
 
 
 class Solution(NamedTuple):
