@@ -220,3 +220,20 @@ def test_bad_parameters_are_named() -> None:
             ps.CertifiedClassifier(**parameters).fit(X, y)
     with pytest.raises(TypeError, match="no solver for loss"):
         ps.CertifiedRegressor("absolute", L1(0.1)).fit(X, X[:, 0])
+
+
+def test_a_feature_without_a_penalty_ends_without_a_slope() -> None:
+    X, y = blobs()
+    strengths = np.full(X.shape[1], 0.05)
+    strengths[0] = 0.0
+    model = ps.CertifiedClassifier(penalty=ps.L1(strengths), tol=1e-10).fit(X, y)
+    probability = model.predict_proba(X)[:, 1]
+    slopes = np.abs(X.T @ (probability - y)) / len(y)
+    assert slopes[0] < 1e-6
+    assert (slopes[1:] <= 0.05 + 1e-6).all()
+
+
+def test_a_loss_that_l1_solvers_do_not_know_goes_to_the_dual() -> None:
+    X, y = blobs()
+    model = ps.CertifiedClassifier("smoothed_hinge", ps.ElasticNet(0.01, 0.1), tol=1e-6).fit(X, y)
+    assert model.duality_gap_ <= 1e-6 * model.primal_

@@ -34,6 +34,7 @@ Room = Literal["sdca", "newton", "interior", "l1", "multiclass"]
 
 SOLVERS = ("auto", "sdca", "newton")
 CURVED = ("logistic", "squared", "squared_hinge", "smoothed_hinge", "huber", "poisson")  # have a second derivative a.e.
+UNDER_L1 = tuple(name for name in CURVED if name != "smoothed_hinge")
 KINKED = ("hinge", "ranking_hinge", "absolute", "quantile", "epsilon_insensitive")  # straight between kinks
 
 NARROW = 2_500  # features up to which a Hessian is built and factorized
@@ -91,14 +92,13 @@ def _primal(problem: Problem) -> Room | None:
     """Return the solver that works on weights, not on dual variables alone, if there is one."""
     terms = problem.penalty._terms(problem.shape)
     free = np.isneginf(terms.lo).all() and np.isposinf(terms.hi).all() and not terms.bends and terms.coupled is None
-    if not (free and np.all(np.add(terms.l1, terms.l2) > 0.0)):
+    if free and np.any(terms.l1):  # a strength may be 0
+        return "l1" if problem.loss.name in UNDER_L1 else None
+    if not (free and np.all(np.greater(terms.l2, 0.0))):
         return None
-    if problem.loss.name == "softmax":
-        return None if np.any(terms.l1) else "newton"
-    if problem.loss.name in CURVED:
-        return "l1" if np.any(terms.l1) else "newton"
-    narrow = problem.n_features <= NARROW and not np.any(terms.l1)
-    return "interior" if narrow and problem.loss.name in KINKED else None
+    if problem.loss.name in (*CURVED, "softmax"):
+        return "newton"
+    return "interior" if problem.n_features <= NARROW and problem.loss.name in KINKED else None
 
 
 def _limit(problem: Problem, primal: Room) -> float:
@@ -120,7 +120,7 @@ def kappa(problem: Problem) -> float:
 
 def _refusal(loss: Loss, penalty: Penalty) -> str:
     return (
-        f"no solver for loss {loss} with penalty {penalty!r}: {', '.join(CURVED)} take L1, L2 and ElasticNet with a "
-        "strength > 0 for every weight, softmax takes such an L2; a loss with kinks, or a penalty with other parts, "
-        "needs L2 or ElasticNet among its parts"
+        f"no solver for loss {loss} with penalty {penalty!r}: {', '.join(UNDER_L1)} take L1 and ElasticNet, and with "
+        "smoothed_hinge and softmax L2 with a strength > 0 for every weight; a loss with kinks, or a penalty with "
+        "other parts, needs L2 or ElasticNet among its parts"
     )
