@@ -1,0 +1,48 @@
+"""From records to what is seen: figures to PNG and SVG in one house style, tables to the terminal.
+
+Every method has one colour and one marker in all experiments, so that two figures can be compared at a glance. The
+colours are those of Okabe and Ito with a few of Paul Tol's, which differ in lightness too and can be told apart with any
+kind of colour vision; the markers tell them apart in print.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+
+class Look(NamedTuple):
+    """How a method is drawn."""
+
+    colour: str
+    marker: str
+
+
+# A name that stands in no experiment beside another of the same colour.
+LOOKS = {
+    "optimum": Look("#000000", "*"),
+    "SGD": Look("#8A8A8A", "s"),
+    "TG": Look("#CC79A7", "v"),
+    "FOBOS": Look("#56B4E9", "^"),
+    "RDA": Look("#0072B2", "o"),
+    "RDA enhanced": Look("#009E73", "D"),
+    "AdaGrad-RDA": Look("#D55E00", "o"),
+    "AdaGrad-FOBOS": Look("#E69F00", "^"),
+    "FTRL": Look("#7D6BB5", "P"),
+    "FTRL-Proximal": Look("#117733", "X"),
+    "PA": Look("#882255", "<"),
+    "AROW": Look("#999933", ">"),
+    "accelerated RDA": Look("#AA4499", "h"),
+    "SDCA": Look("#117733", "D"),
+    "FISTA": Look("#AA4499", "s"),
+    "bound": Look("#555555", ""),
+}
+
+
+def look(method: str, **more: Any) -> dict[str, Any]:
+    """Return matplotlib's arguments for the lines of a method, and `more`.
+
+    >>> look("RDA", linestyle="--")
+    {'color': '#0072B2', 'marker': 'o', 'linestyle': '--'}
+    """
+    colour, marker = LOOKS[method]
+    return {"color": colour, "marker": marker or None, **more}
