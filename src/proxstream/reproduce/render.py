@@ -1,8 +1,8 @@
 """From records to what is seen: figures to PNG and SVG in one house style, tables to the terminal.
 
 Every method has one colour and one marker in all experiments, so that two figures can be compared at a glance. The
-colours are those of Okabe and Ito with a few of Paul Tol's, which differ in lightness too and can be told apart with any
-kind of colour vision; the markers tell them apart in print.
+colours are those of Okabe and Ito with a few of Paul Tol's, which differ in lightness too and can be told apart with
+any kind of colour vision; the markers tell them apart in print.
 """
 
 from __future__ import annotations
