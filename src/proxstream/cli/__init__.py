@@ -17,7 +17,7 @@ from typing import Annotated
 
 import typer
 
-from . import certify, convert, evaluate, inspect, predict, train
+from . import certify, convert, evaluate, inspect, predict, reproduce, train
 from .common import Stopped, UsageError, guarded, spelled_out, told
 from .demo import demo
 
@@ -47,6 +47,7 @@ app.command(epilog=evaluate.EPILOG)(guarded(evaluate.evaluate))
 app.command(epilog=inspect.EPILOG)(guarded(inspect.inspect))
 app.command(epilog=certify.EPILOG)(guarded(certify.certify))
 app.command(epilog=convert.EPILOG)(guarded(convert.convert))
+app.command(epilog=reproduce.EPILOG)(guarded(reproduce.reproduce))
 app.command()(guarded(demo))
 
 

@@ -21,7 +21,9 @@ from .run import Run
 __all__ = ["EXPERIMENTS", "Claim", "Experiment", "Figure", "Report", "Run", "Table", "experiment"]
 
 # The command's name -> the module, in the order in which they are listed.
-EXPERIMENTS: dict[str, str] = {}
+EXPERIMENTS: dict[str, str] = {
+    "ftrl-oscillation": "ftrl_oscillation",
+}
 
 
 def experiment(name: str) -> Experiment:

@@ -1,0 +1,145 @@
+"""`proxstream reproduce`: the papers' experiments, one command each."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .common import told
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ..reproduce import Experiment, Run, Table
+    from ..reproduce.outcome import Outcome
+
+EPILOG = """\b
+Examples:
+  proxstream reproduce --list
+  proxstream reproduce ftrl-oscillation
+  proxstream reproduce sdca-rates --quick --out pages
+"""
+ALL = "all"
+WIDTH = 120  # of a file or a pipe
+MARKS = {"agrees": "[bold green]agrees[/]", "partly": "[bold yellow]partly[/]", "differs": "[bold red]differs[/]"}
+
+
+def reproduce(
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="An experiment of --list, or all.")] = None,
+    list_: Annotated[bool, typer.Option("--list", help="Tell the experiments and what data they need.")] = False,
+    data: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder of the data, or of a folder for each data set.")
+    ] = None,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where pages and figures go.")] = Path("reproductions"),
+    quick: Annotated[bool, typer.Option("--quick", help="A small version on embedded or generated data.")] = False,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Of all random numbers.")] = 0,
+    jobs: Annotated[int, typer.Option(min=1, metavar="N", help="Processes.")] = 2,
+) -> None:
+    """Run an experiment of the papers and put its figures beside the paper's own.
+
+    Tables and verdicts are printed; DIR gets one self-contained HTML page, the figures as PNG and SVG, and the numbers
+    as JSON for each experiment, and an index of all that are in DIR. With one seed the numbers are the same every time.
+    """
+    from ..reproduce import EXPERIMENTS, Run, experiment
+
+    if list_:
+        _list([experiment(one) for one in EXPERIMENTS])
+        return
+    if name is None:
+        raise typer.BadParameter("tell the name of an experiment, or all; --list tells them")
+    if name != ALL and name not in EXPERIMENTS:
+        raise typer.BadParameter(f"there is no experiment {name!r}; --list tells those that there are")
+    chosen = [experiment(one) for one in EXPERIMENTS if name in (ALL, one)]
+    for one in chosen:
+        if one.data is not None and data is None and not quick:
+            raise typer.BadParameter(f"{one.name} needs --data DIR, {one.data}; or --quick, which does without")
+    if data is not None and not data.is_dir():
+        raise FileNotFoundError(f"{data}: there is no such folder of data")
+    _need_matplotlib()
+    out.mkdir(parents=True, exist_ok=True)
+    _perform(chosen, Run(data=data, quick=quick, seed=seed, jobs=jobs), out)
+
+
+def _perform(chosen: list[Experiment], run: Run, out: Path) -> None:
+    """Run the chosen; where there are several, one that fails is told and the others go on."""
+    from ..reproduce.outcome import perform
+
+    console, failed = _console(), 0
+    for one in chosen:
+        console.print(f"[bold]{one.title}[/]\n{one.paper}\n", soft_wrap=True)
+        try:
+            outcome = perform(one, run, out)
+        except (ValueError, OSError, FloatingPointError) as error:
+            if len(chosen) == 1:
+                raise
+            failed += 1
+            print(f"{one.name}: {told(error)}", file=sys.stderr)
+            continue
+        _show(console, outcome)
+        console.print(f"{outcome.seconds:,.1f} s; {out / one.name}.html\n", soft_wrap=True)
+    if len(chosen) > 1:
+        console.print(f"the index is {out / 'index.html'}", soft_wrap=True)
+    if failed:
+        raise typer.Exit(1)
+
+
+def _need_matplotlib() -> None:
+    from importlib.util import find_spec
+
+    if find_spec("matplotlib") is None:
+        raise OSError("figures need the package matplotlib: pip install 'proxstream[reproduce]'")
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = WIDTH
+    return console
+
+
+def _list(experiments: list[Experiment]) -> None:
+    from rich.table import Table as Shown
+
+    table = Shown(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for column in ("name", "paper", "what", "data"):
+        table.add_column(column, no_wrap=column == "name")
+    for one in experiments:
+        table.add_row(one.name, one.paper, one.title, one.data or "generated")
+    _console().print(table)
+
+
+def _show(console: Console, outcome: Outcome) -> None:
+    from rich.markup import escape
+
+    from ..reproduce.outcome import verdict
+
+    for table in outcome.tables:
+        _show_table(console, table)
+    for claim in outcome.claims:
+        console.print(f"{MARKS[verdict(claim)]}  {escape(claim.claim)}\n         {escape(claim.ours)}", soft_wrap=True)
+        if claim.why:
+            console.print(f"         why: {escape(claim.why)}", soft_wrap=True)
+    console.print()
+
+
+def _show_table(console: Console, table: Table) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.markup import escape
+    from rich.table import Table as Shown
+
+    from ..reproduce.render import text
+
+    shown = Shown(title=escape(table.title), title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
+    for i, column in enumerate(table.columns):
+        words = any(isinstance(row[i], str) for row in table.rows)
+        shown.add_column(escape(column), justify="left" if words else "right")
+    for row in table.rows:
+        shown.add_row(*(escape(text(cell)) for cell in row))
+    console.print(shown)
+    if table.note:
+        console.print(f"{escape(table.note)}\n", style="dim", soft_wrap=True)

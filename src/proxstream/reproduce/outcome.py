@@ -1,0 +1,182 @@
+"""What came of a run: the report with its circumstances, as a record that can be kept as JSON, and its files.
+
+A run writes NAME.html, NAME.json and the figures NAME-FIGURE.png and .svg. All of them are made in memory before the
+first is written, and each takes the place of its forerunner whole or not at all. index.html is made anew of all the
+records in the folder, so that experiments may be run one by one.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import platform
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+from .experiment import Cell, Claim, Experiment, Table
+from .run import Run
+
+FORM = "proxstream reproduction 1"
+LIBRARIES = ("proxstream", "numpy", "scipy", "numba", "scikit-learn", "matplotlib")
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure that was drawn: its file's stem, its words and its size in inches."""
+
+    name: str
+    title: str
+    caption: str
+    size: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A run of an experiment, with all that its page tells.
+
+    Parameters
+    ----------
+    name, title, paper, about
+        Of the experiment.
+    data, settings, tables, claims, figures
+        Of the report.
+    quick, seed, jobs, seconds, date, machine, versions
+        How, when, where and with what it was run.
+    """
+
+    name: str
+    title: str
+    paper: str
+    about: str
+    data: str
+    settings: Mapping[str, str]
+    tables: Sequence[Table]
+    claims: Sequence[Claim]
+    figures: Sequence[Picture]
+    quick: bool
+    seed: int
+    jobs: int
+    seconds: float
+    date: str
+    machine: str
+    versions: Mapping[str, str]
+
+    def to_json(self) -> str:
+        """Return the record as JSON; a number that is none is null."""
+        tables = [replace(table, rows=[[_plain(cell) for cell in row] for row in table.rows]) for table in self.tables]
+        told = {"form": FORM, **asdict(replace(self, tables=tables))}
+        return json.dumps(told, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str, place: str = "the record") -> Outcome:
+        """Return the record that `to_json` told; `place` is named where it is none."""
+        try:
+            told = json.loads(text)
+            if told.pop("form") != FORM:
+                raise KeyError("form")
+            return cls(
+                **told
+                | {
+                    "tables": [Table(**table) for table in told["tables"]],
+                    "claims": [Claim(**claim) for claim in told["claims"]],
+                    "figures": [Picture(**figure | {"size": tuple(figure["size"])}) for figure in told["figures"]],
+                }
+            )
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise ValueError(f"{place}: it is no record of a reproduction; run the experiment again") from None
+
+
+def perform(experiment: Experiment, run: Run, folder: Path) -> Outcome:
+    """Run an experiment, write its page, its record and its figures into the folder, and return the record."""
+    from ..modelfile.container import replacing
+    from . import page
+    from .render import drawn
+
+    folder.mkdir(parents=True, exist_ok=True)
+    began = time.perf_counter()
+    report = experiment.perform(run)
+    outcome = Outcome(
+        name=experiment.name,
+        title=experiment.title,
+        paper=experiment.paper,
+        about=experiment.about,
+        data=report.data,
+        settings=dict(report.settings),
+        tables=report.tables,
+        claims=report.claims,
+        figures=[Picture(figure.name, figure.title, figure.caption, figure.size) for figure in report.figures],
+        quick=run.quick,
+        seed=run.seed,
+        jobs=run.jobs,
+        seconds=round(time.perf_counter() - began, 1),
+        date=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        machine=machine(),
+        versions={"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}},
+    )
+    pictures = {figure.name: drawn(figure) for figure in report.figures}
+    files = {f"{experiment.name}-{name}.png": picture.png for name, picture in pictures.items()}
+    files |= {f"{experiment.name}-{name}.svg": picture.svg for name, picture in pictures.items()}
+    files[f"{experiment.name}.json"] = outcome.to_json().encode()
+    files[f"{experiment.name}.html"] = page.experiment(outcome, pictures).encode()
+    for name, content in files.items():
+        with replacing(folder / name) as file:
+            file.write(content)
+    write_index(folder)
+    return outcome
+
+
+def outcomes(folder: Path) -> list[Outcome]:
+    """Return what is recorded in a folder, in the order of the experiments."""
+    from . import EXPERIMENTS
+
+    files = [folder / f"{name}.json" for name in EXPERIMENTS]
+    return [Outcome.from_json(file.read_text(encoding="utf-8"), str(file)) for file in files if file.is_file()]
+
+
+def write_index(folder: Path) -> None:
+    """Write index.html of what is recorded in the folder."""
+    from ..modelfile.container import replacing
+    from . import page
+
+    with replacing(folder / "index.html") as file:
+        file.write(page.index(outcomes(folder)).encode())
+
+
+def machine() -> str:
+    """Return a few words on the machine: system, processor, cores."""
+    model = platform.machine()
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        model = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), model)
+    except OSError:
+        pass  # not Linux: the architecture has to do
+    return f"{platform.system()}, {model}, {os.cpu_count()} cores"
+
+
+def _plain(cell: Cell) -> Cell:
+    plain: Cell = getattr(cell, "item", lambda: cell)()  # of a NumPy scalar
+    return None if isinstance(plain, float) and not math.isfinite(plain) else plain
+
+
+def verdict(claim: Claim) -> str:
+    """Return one word: agrees, differs or partly.
+
+    >>> verdict(Claim("the sky is blue", "it is grey", False))
+    'differs'
+    """
+    return "partly" if claim.agrees is None else "agrees" if claim.agrees else "differs"
+
+
+def tally(claims: Sequence[Claim]) -> dict[str, int]:
+    """Return how many claims agree, hold in part, and differ; verdicts that no claim has are left out.
+
+    >>> tally([Claim("a", "b", True), Claim("c", "d", True), Claim("e", "f", None)])
+    {'agrees': 2, 'partly': 1}
+    """
+    words = [verdict(claim) for claim in claims]
+    return {word: words.count(word) for word in ("agrees", "partly", "differs") if word in words}
