@@ -22,6 +22,7 @@ __all__ = ["EXPERIMENTS", "Claim", "Experiment", "Figure", "Report", "Run", "Tab
 
 # The command's name -> the module, in the order in which they are listed.
 EXPERIMENTS: dict[str, str] = {
+    "rda-mnist": "rda_mnist",
     "ftrl-oscillation": "ftrl_oscillation",
 }
 
