@@ -24,6 +24,8 @@ __all__ = ["EXPERIMENTS", "Claim", "Experiment", "Figure", "Report", "Run", "Tab
 EXPERIMENTS: dict[str, str] = {
     "rda-mnist": "rda_mnist",
     "ftrl-oscillation": "ftrl_oscillation",
+    "regret": "regret",
+    "accelerated-rda": "accelerated_rda",
 }
 
 

@@ -14,23 +14,28 @@ from __future__ import annotations
 
 from ..experiment import Experiment, Report
 from ..run import Run
+from .data import pair
 from .figures import figures
-from .findings import find
+from .findings import Findings, find
 from .optimum import TOL
-from .passes import ROUNDING
+from .passes import ROUNDING, folder
 from .verdicts import claims, rounding, tables
 
 
 def perform(run: Run) -> Report:
     """Make all passes and optima, and report."""
-    found = find(run)
+    return report(run, find(run))
+
+
+def report(run: Run, found: Findings) -> Report:
+    """Return what the passes tell."""
     plan = found.plan
     rows = [finding.rows[0] for finding in found.pairs.values()]
     source = "scikit-learn's 8 by 8 digits, greys spread to 0-255" if run.quick else "MNIST, raw pixels 0-255"
     return Report(
         tables(found),
         figures(found),
-        [*claims(found), rounding(found)],
+        [*claims(found), rounding(found, pair(folder(run), *plan.easy))],
         {
             "loss and penalty": "logistic, λ ‖w‖₁, the intercept free",
             "RDA": "γ = 5,000; ρ = 0, or γρ = 25; β_t = γ √t",
