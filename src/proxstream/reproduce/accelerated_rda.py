@@ -451,8 +451,8 @@ def _claims(found: Findings) -> Sequence[Claim]:
             ratios[large] > 2.0 * ratios[small] and ratios[large] > 1.0,
         ),
         Claim(
-            f"With N rows to spend, minibatches up to b* cost accelerated RDA nothing: {_crossing(here, sizes.rows):.0f} "
-            f"for N = {sizes.rows:,} (from Corollary 7).",
+            "With N rows to spend, minibatches up to b* cost accelerated RDA nothing: "
+            f"{_crossing(here, sizes.rows):.0f} for N = {sizes.rows:,} (from Corollary 7).",
             f"From b = {small} to {large} the gap after N rows grows {cost(ACCELERATED, found.theory):.2f}-fold "
             f"(accelerated) and {cost(PLAIN, found.theory):.2f}-fold (RDA) at the theory's γ, "
             f"{cost(ACCELERATED, found.tuned):.2f}-fold and {cost(PLAIN, found.tuned):.2f}-fold tuned.",
@@ -475,7 +475,8 @@ EXPERIMENT = Experiment(
     paper="Xiao 2010, section 7.1 (its empirical study was left for later)",
     about="Accelerated RDA converges as L/t² + Q/√t: smoothness is forgotten quickly, noise is not. Minibatches make "
     "the noise small. How large may they be before they cost more than they bring, and when is acceleration worth its "
-    "name? Logistic regression on two digits, where the optimum is known with a proof, and so every term of the theory.",
+    "name? Logistic regression on two digits, where the optimum is known with a proof, and so is every term of "
+    "the theory.",
     data="MNIST's four idx files, plain or gzipped",
     perform=perform,
 )
