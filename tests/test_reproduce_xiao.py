@@ -99,13 +99,14 @@ def test_the_optimum_meets_its_conditions(strength):
     rows, found = task.pair(), optimum(task)
     assert 0.0 <= found.gap <= TOL
     coef, intercept = found.weights
-    assert ps.certificate((coef, intercept), rows.X, rows.y, "logistic", ps.L1(strength)).gap < 2e-5
+    # The weights alone, without the solver's dual variables, prove a little less.
+    assert 0.0 <= ps.certificate((coef, intercept), rows.X, rows.y, "logistic", ps.L1(strength)).gap < 1e-3
     slopes = -rows.y / (1.0 + np.exp(rows.y * (rows.X @ coef + intercept)))
     gradient = slopes @ rows.X / len(rows.y)
     used = coef != 0.0
     assert used.sum() == found.nnz > 0
-    np.testing.assert_allclose(gradient[used], -strength * np.sign(coef[used]), atol=0.05 * strength)
-    assert np.abs(gradient[~used]).max() <= 1.05 * strength
+    np.testing.assert_allclose(gradient[used], -strength * np.sign(coef[used]), atol=0.01 * strength)
+    assert np.abs(gradient[~used]).max() <= 1.01 * strength
 
 
 def test_beyond_the_strongest_penalty_no_weight_is_left():

@@ -122,7 +122,8 @@ def problem(run: Run) -> Problem:
 
     rows = pair(folder(run), *DIGITS)
     X, y = rows.X / 255.0, rows.y
-    model = CertifiedClassifier(penalty=L1(STRENGTH), tol=1e-7, fit_intercept=False).fit(X, y)
+    model = CertifiedClassifier(penalty=L1(STRENGTH), tol=1e-7, fit_intercept=False, random_state=run.seed)
+    model.fit(X, y)
     optimum = np.asarray(model.coef_[0])
     squares = np.einsum("ij,ij->i", X, X)
     variances, norms = [], []
