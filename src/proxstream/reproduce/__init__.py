@@ -24,8 +24,10 @@ __all__ = ["EXPERIMENTS", "Claim", "Experiment", "Figure", "Report", "Run", "Tab
 EXPERIMENTS: dict[str, str] = {
     "rda-mnist": "rda_mnist",
     "ftrl-oscillation": "ftrl_oscillation",
+    "adagrad-motivation": "adagrad_motivation",
     "regret": "regret",
     "accelerated-rda": "accelerated_rda",
+    "sdca-rates": "sdca_rates",
 }
 
 

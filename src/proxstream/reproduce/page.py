@@ -75,7 +75,8 @@ tbody tr:last-child > * { border-bottom: 0; }
 .number { text-align: right; white-space: nowrap; }
 .table { margin: 0 0 2rem; }
 .facts th { font-weight: 500; color: var(--soft); width: 13rem; }
-.cards { margin-top: 1.75rem; display: grid; gap: 1.1rem; grid-template-columns: repeat(auto-fill, minmax(min(100%, 17.5rem), 1fr)); }
+.cards { margin-top: 1.75rem; display: grid; gap: 1.1rem;
+  grid-template-columns: repeat(auto-fill, minmax(min(100%, 17.5rem), 1fr)); }
 .cards article { background: var(--card); border: 1px solid var(--line); border-radius: .7rem; overflow: hidden;
   display: flex; flex-direction: column; }
 .cards img { width: 100%; aspect-ratio: 16 / 9; object-fit: contain; background: #fff; display: block; padding: .5rem; }
