@@ -23,6 +23,10 @@ __all__ = ["EXPERIMENTS", "Claim", "Experiment", "Figure", "Report", "Run", "Tab
 # The command's name -> the module, in the order in which they are listed.
 EXPERIMENTS: dict[str, str] = {
     "rda-mnist": "rda_mnist",
+    "adagrad-text": "adagrad_text",
+    "adagrad-mnist": "adagrad_mnist",
+    "adagrad-census": "adagrad_census",
+    "adagrad-ranking": "adagrad_ranking",
     "ftrl-oscillation": "ftrl_oscillation",
     "adagrad-motivation": "adagrad_motivation",
     "regret": "regret",
