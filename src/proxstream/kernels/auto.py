@@ -22,10 +22,9 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba.extending import register_jitable
 
 from .driver import longest
-from .jit import INTERPRETED, compiled, generic, prefetch
+from .jit import INTERPRETED, compiled, generic, inlined, prefetch
 from .losses import slope
 from .penalties import Bounded
 
@@ -100,13 +99,13 @@ def start_clock(rule: Any, classes: int = 1) -> Any:
 # -- a row's own numbers -------------------------------------------------------------------------
 
 
-@register_jitable
+@inlined
 def unit(value):
     """Return a unit, 1 while unknown."""
     return value if value > 0.0 else 1.0
 
 
-@register_jitable
+@inlined
 def begin(rule, penalty, clock):
     """Return what the coming row shares, in 64 bits."""
     P, G = unit(clock[P_UNIT]), unit(clock[G_UNIT])
@@ -119,7 +118,7 @@ def begin(rule, penalty, clock):
     return Row(kappa, 1.0 / kappa, beta, lam, clock[SCALE], evidence, k * penalty.l1, kappa * k * penalty.l2, 1.0)
 
 
-@register_jitable
+@inlined
 def narrowed(row, state):
     """Return what the row shares in the state's precision."""
     n = state.dtype.type
@@ -136,7 +135,7 @@ def narrowed(row, state):
     )
 
 
-@register_jitable
+@inlined
 def finish(rule, clock, q_a, q_b, q_c, size, c):
     """End a row: a, b and c by their gradients, the row's size, the counts."""
     constants, P, G = rule.constants, unit(clock[P_UNIT]), unit(clock[G_UNIT])
@@ -148,13 +147,13 @@ def finish(rule, clock, q_a, q_b, q_c, size, c):
     clock[K] += c
 
 
-@register_jitable
+@inlined
 def _adapt(clock, at, squares, q, eta, low, high):
     clock[squares] += q * q
     clock[at] = min(max(clock[at] - eta * q / math.sqrt(clock[squares]), low), high)
 
 
-@register_jitable
+@inlined
 def see_label(rule, loss, clock, y):
     """Take a label into the range and the units."""
     clock[LO], clock[HI] = min(clock[LO], y), max(clock[HI], y)
@@ -177,7 +176,7 @@ def _(penalty, w, i):
     return min(max(w, penalty.lo / i), penalty.hi / i) if i > 0.0 else w
 
 
-@register_jitable
+@inlined
 def solve(penalty, row, z, r, i, f):
     """Return a weight, and the share of it that beta holds back: -dw/dc = share * w."""
     t = row.threshold * i
@@ -186,14 +185,14 @@ def solve(penalty, row, z, r, i, f):
     return bounded(penalty, (min(max(z, -t), t) - z) * row.kappa * inverse, i), first * inverse
 
 
-@register_jitable
+@inlined
 def intercept(row, z, r):
     """Return the intercept and its share."""
     inverse = 1.0 / (row.beta + r * (1.0 + row.lam * r))
     return -row.kappa * z * inverse, row.beta * inverse
 
 
-@register_jitable
+@inlined
 def taken(row, r, gu, w, f):
     """Return what the gradient gu at the weight w adds to z and to r."""
     more = math.sqrt(r * r + gu * gu) - r
@@ -248,7 +247,7 @@ def _(rule, row, u):
     return u * u
 
 
-@register_jitable
+@inlined
 def grow(state, j, x, one, clock):
     """Make |x| the size of feature j, in its cell and in the product of all sizes; return the new unit over the old.
 
@@ -314,7 +313,7 @@ class Buffers(NamedTuple):
     larger: Any
 
 
-@register_jitable
+@inlined
 def room(most, dtype):
     """Return buffers for rows of up to `most` non-zeros."""
     m = most + PAD
@@ -322,7 +321,7 @@ def room(most, dtype):
     return Buffers(w, r, u, np.ones(m, dtype), np.zeros(m, dtype), np.empty(m, np.int64))
 
 
-@register_jitable
+@inlined
 def forward(rule, penalty, row, buffers, m):
     """Turn z, r and i into w, f and share."""
     for q in range((m + PAD - 1) // PAD * PAD):
@@ -332,7 +331,7 @@ def forward(rule, penalty, row, buffers, m):
         buffers.w[q], buffers.f[q], buffers.share[q] = w, f, share
 
 
-@register_jitable
+@inlined
 def backward(row, buffers, m, g):
     """Turn w and the gradient g of the prediction into what z and r are raised by."""
     for q in range((m + PAD - 1) // PAD * PAD):
@@ -424,14 +423,14 @@ def read(parts, model, out):
     return read_intercept(wide, model.bias)
 
 
-@register_jitable
+@inlined
 def weight(rule, penalty, row, state, j):
     """Return the weight that feature j has now."""
     r, i = state[j, 1], unit_of(rule, row, state, j, 2)
     return solve(penalty, row, state[j, 0], r, i, floor(rule, row, i, r * r))[0] * i
 
 
-@register_jitable
+@inlined
 def read_intercept(row, bias):
     """Return the intercept, 0 if there is none."""
     return intercept(row, bias[0, 0], bias[0, 1])[0] if bias.shape[0] else 0.0

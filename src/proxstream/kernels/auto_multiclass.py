@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba.extending import register_jitable
 
 from .auto import (
     RECENT,
@@ -29,7 +28,7 @@ from .auto import (
     unit_of,
 )
 from .driver import longest
-from .jit import compiled, generic, prefetch
+from .jit import compiled, generic, inlined, prefetch
 from .losses import slope
 from .multiclass import OneVsRest, slopes
 
@@ -49,7 +48,7 @@ def _(loss, p, y, g):
         g[a] = slope(loss.loss, p[a], 1.0 if a == y else -1.0)
 
 
-@register_jitable
+@inlined
 def evidence(state, j, classes):
     """Return r^2 of feature j summed over classes."""
     total = state[j, classes] * state[j, classes]
@@ -159,7 +158,7 @@ def read(parts, model, out, intercepts):
         intercepts[a] = intercept(wide, model.bias[a, 0], model.bias[a, 1])[0]
 
 
-@register_jitable
+@inlined
 def _weights(parts, row, state, j, w):
     """Write feature j's weights to w."""
     classes = w.shape[0]
@@ -169,7 +168,7 @@ def _weights(parts, row, state, j, w):
         w[a] = solve(parts.penalty, row, state[j, a], state[j, classes + a], i, f)[0] * i
 
 
-@register_jitable
+@inlined
 def _ask(state, first, span):
     """Ask for `span` numbers from the flat element `first` on."""
     for s in range(0, span, LINE // state.itemsize):

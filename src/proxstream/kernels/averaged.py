@@ -25,10 +25,9 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba.extending import register_jitable
 
 from .driver import AHEAD, longest
-from .jit import compiled, generic, prefetch
+from .jit import compiled, generic, inlined, prefetch
 from .penalties import Bounded, clip
 from .rules import (
     AROW,
@@ -146,7 +145,7 @@ def _(rule, penalty, shared, state, j):
     return abs(x) * h / penalty.l1 + shared.table[int(state[j, 2]), 1], math.copysign(penalty.l1 / h, x)
 
 
-@register_jitable
+@inlined
 def passed(B, f, rounds, a, b):
     """Return the sum of f (B - theta_s)+ v_s over the rounds a <= s < b."""
     low, high = a, b
@@ -159,7 +158,7 @@ def passed(B, f, rounds, a, b):
     return f * (B * (rounds[low, 1] - rounds[a, 1]) - (rounds[low, 2] - rounds[a, 2]))
 
 
-@register_jitable
+@inlined
 def catch_up(rule, penalty, shared, state, means, j, now):
     """Add feature j's weights of the rounds before `now` to its sum."""
     last = int(means.sums[j, LAST])

@@ -17,9 +17,8 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba.extending import register_jitable
 
-from .jit import compiled
+from .jit import compiled, inlined
 
 FILLED = 0.2  # part of the columns left that the rarest of them touches where elimination stops
 SHORT = 50  # a column that touches no more is always eliminated
@@ -70,7 +69,7 @@ def diagonal(H, out):
                 out[j] = H.val[q]
 
 
-@register_jitable
+@inlined
 def ones(word):
     """Return how many bits of a 64-bit word are set."""
     pairs = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))

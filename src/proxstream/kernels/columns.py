@@ -13,9 +13,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba.extending import register_jitable
 
-from .jit import compiled
+from .jit import compiled, inlined
 
 
 class Columns(NamedTuple):
@@ -71,7 +70,7 @@ def gather(rows: Any, kept: Any, counts: Any, n_features: int, ones: bool) -> Co
     return columns
 
 
-@register_jitable
+@inlined
 def dot(columns, j, v):
     """Return <x_j, v>, in four strands so that one addition need not wait for another."""
     first, last = columns.ptr[j], columns.ptr[j + 1]
@@ -88,7 +87,7 @@ def dot(columns, j, v):
     return (a + b) + (c + d)
 
 
-@register_jitable
+@inlined
 def square(columns, j, v):
     """Return sum_i v_i x_ij^2."""
     total = 0.0

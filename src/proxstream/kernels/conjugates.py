@@ -14,9 +14,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba.extending import register_jitable
-
-from .jit import compiled, generic
+from .jit import compiled, generic, inlined
 from .losses import TUPLES, slope, value
 
 FAR = 1e300  # a prediction so far out that the slope there is the limit
@@ -32,7 +30,7 @@ for _kind, _tuple in TUPLES.items():
     conjugate.of(_tuple)(_kind.conjugate)
 
 
-@register_jitable
+@inlined
 def into_domain(loss, alpha, y):
     """Return the nearest number whose negative is in the domain of phi*."""
     return min(max(alpha, -slope(loss, FAR, y)), -slope(loss, -FAR, y))

@@ -12,9 +12,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba.extending import register_jitable
 
-from .jit import compiled, prefetch
+from .jit import compiled, inlined, prefetch
 from .rules import EPOCH, NOW, accumulate, begin, finish, pull, settle, spread, spreads, weight
 
 AHEAD = 64  # non-zeros between asking for a cell and using it
@@ -87,7 +86,7 @@ def learn(parts, rows, model, out):
             settle(rule, penalty, clock, table, state)
 
 
-@register_jitable
+@inlined
 def gather(state, indices, data, first, n, end, cells, x):
     """Copy a row's values, and the cells of its features side by side; ask for the cells of the rows ahead."""
     width = state.shape[1]
@@ -103,7 +102,7 @@ def gather(state, indices, data, first, n, end, cells, x):
             cells[q, 2] = state[j, 2]
 
 
-@register_jitable
+@inlined
 def scatter(cells, indices, first, n, state):
     """Write a row's cells back."""
     width = state.shape[1]
@@ -116,7 +115,7 @@ def scatter(cells, indices, first, n, state):
             state[j, 2] = cells[q, 2]
 
 
-@register_jitable
+@inlined
 def dot(weights, x, n, strands):
     """Return the sum of weights times x in strands, an order that depends on the row alone; x is 0 beyond n."""
     strands[:] = 0.0

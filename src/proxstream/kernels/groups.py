@@ -37,9 +37,8 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba.extending import register_jitable
 
-from .jit import generic
+from .jit import generic, inlined
 from .penalties import Plain
 from .rules import (
     NOW,
@@ -82,7 +81,7 @@ class RowLinf(NamedTuple):
 # One array and one way out of a function: with more of either, compiled code spends its time counting references.
 
 
-@register_jitable
+@inlined
 def solve_row(penalty, work, classes, threshold, ridge, L):
     """Replace u by the solution x, the curvature being h + ridge."""
     for c in range(classes):
@@ -127,7 +126,7 @@ def _(penalty, work, classes, L):
     return z
 
 
-@register_jitable
+@inlined
 def _newton(work, classes, L, start):
     """Return z > 0 with ||a / (L + h z)||_2 = 1; there is one, at `start` or above.
 

@@ -17,6 +17,10 @@ With NUMBA_DISABLE_JIT=1 the same bodies run as plain Python.
 Cache. Compiled code is kept in a folder named after a hash of the sources it was made from: an edit anywhere makes
 a new folder, so stale code cannot run. Without a writable folder kernels are compiled anew in each process.
 
+Inlining. What a loop calls for every row or non-zero is made part of the loop (`generic`, `inlined`). Left to the
+compiler's own judgement such a call may stay a call, and a copy of its target goes into the cache: loaded from there,
+the learning loop took 14 ns a non-zero where it takes 8 with everything inlined.
+
 Floating point. Only `contract` (fused multiply-add) and `nsz` (the sign of zero does not matter) are granted:
 sums keep their order, so a model does not depend on how its stream was cut, and NaN stays NaN.
 """
@@ -34,7 +38,7 @@ from typing import Any
 import numba
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic, overload
+from numba.extending import intrinsic, overload, register_jitable
 
 INTERPRETED = bool(numba.config.DISABLE_JIT)
 
@@ -61,16 +65,28 @@ def _cache_folder() -> str | None:
 CACHE_FOLDER = None if INTERPRETED else _cache_folder()
 
 
-def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+OPTIONS = {"nogil": True, "fastmath": {"contract", "nsz"}, "error_model": "numpy"}
+
+
+def compiled(function: Callable[..., Any], **more: Any) -> Callable[..., Any]:
     """Compile a kernel on its first call with each combination of types: GIL released, kept on disk."""
-    options = {"nogil": True, "fastmath": {"contract", "nsz"}, "error_model": "numpy"}
     if CACHE_FOLDER is None:
-        return numba.njit(**options)(function)
+        return numba.njit(**OPTIONS, **more)(function)
     before, numba.config.CACHE_DIR = numba.config.CACHE_DIR, CACHE_FOLDER
     try:
-        return numba.njit(cache=True, **options)(function)
+        return numba.njit(cache=True, **OPTIONS, **more)(function)
     finally:
         numba.config.CACHE_DIR = before
+
+
+def compiled_inline(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile a kernel that becomes a part of the kernels that call it."""
+    return compiled(function, forceinline=True)
+
+
+def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let kernels call a plain function, which becomes a part of them; called from Python it is just that."""
+    return register_jitable(forceinline=True)(function)  # type: ignore[no-any-return]
 
 
 def generic(stub: Callable[..., Any]) -> Any:
@@ -91,7 +107,7 @@ def generic(stub: Callable[..., Any]) -> Any:
 
         return register
 
-    @overload(call, strict=False)
+    @overload(call, jit_options={"forceinline": True}, strict=False)
     def choose(*arguments: Any) -> Callable[..., Any]:
         return body(getattr(arguments[0], "instance_class", type(None)))
 

@@ -18,11 +18,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba.extending import register_jitable
 
 from .columns import dot, square
 from .conjugates import conjugate
-from .jit import compiled
+from .jit import compiled, inlined
 
 INWARD = 1.0 - 4e-16  # keeps a slope that was rounded inside the domain of phi*, which holds 0
 
@@ -37,14 +36,14 @@ def dual_loss(loss, theta, s, y, p):
     return total
 
 
-@register_jitable
+@inlined
 def shrunk(x, g, h, l1, l2):
     """Return the minimizer over u of g u + (h/2) (u - x)^2 + l1 |u| + (l2/2) u^2."""
     u = h * x - g
     return (u - min(max(u, -l1), l1)) / (h + l2)
 
 
-@register_jitable
+@inlined
 def violation(u, g, l1, l2):
     """Return how far 0 is from the slopes of the model at u, where the loss has slope g."""
     if u == 0.0:

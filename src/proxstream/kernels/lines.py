@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .jit import compiled
+from .jit import compiled, compiled_inline
 from .words import pointer
 
 TAB, NEWLINE, RETURN, SPACE, HASH, COLON = 9, 10, 13, 32, 35, 58
@@ -75,13 +75,13 @@ def pointers(sheet):
     )
 
 
-@compiled
+@compiled_inline
 def blank(c):
     """Tell whether a byte is a blank."""
     return (c == SPACE) | (c == TAB) | (c == RETURN)
 
 
-@compiled
+@compiled_inline
 def ends(c):
     """Tell whether a byte ends a token."""
     return blank(c) | (c == NEWLINE) | (c == HASH)

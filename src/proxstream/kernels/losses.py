@@ -20,12 +20,12 @@ from typing import Any
 import numba
 import numpy as np
 from numba import types
-from numba.extending import overload, register_jitable
+from numba.extending import overload
 
 from .. import losses as library
 from ..losses import Loss, numerics
 from ..losses.custom import Custom
-from .jit import CACHE_FOLDER, INTERPRETED, generic
+from .jit import CACHE_FOLDER, INTERPRETED, generic, inlined
 
 LARGEST_EXPONENT = 709.78  # of an exponential that is a number
 
@@ -168,7 +168,7 @@ def _make_callable(function: Any) -> None:
     """Let compiled code call a plain function and the plain functions that it calls."""
     if isinstance(function, FunctionType) and function not in _CALLABLE:
         _CALLABLE.add(function)
-        register_jitable(function)
+        inlined(function)
         for thing in _outside(function).values():
             _make_callable(thing)
 

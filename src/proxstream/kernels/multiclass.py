@@ -15,12 +15,11 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba.extending import register_jitable
 
 from . import losses
 from .driver import SMALLEST, longest
 from .groups import brought, norm_strength, read_row, settle_rows, unit, write_row
-from .jit import compiled, generic, prefetch
+from .jit import compiled, generic, inlined, prefetch
 from .rules import EPOCH, NOW, PassiveAggressive, accumulate, begin, finish, pull, spread, spreads, weight
 
 AHEAD = 32  # non-zeros between asking for cells and using them
@@ -112,7 +111,7 @@ def _(rule, suffered, v, c, g):
 # -- the loop ------------------------------------------------------------------------------------
 
 
-@register_jitable
+@inlined
 def _ask(state, first, span):
     """Ask for `span` numbers from the flat element `first` on."""
     for s in range(0, span, LINE // state.itemsize):
@@ -205,7 +204,7 @@ def read(parts, classes, model, out, intercepts):
     _read_bias(parts, model, intercepts)
 
 
-@register_jitable
+@inlined
 def _read_bias(parts, model, out):
     apart = begin(parts.bias_rule, parts.free, model.clock, 0, model.still, 1.0, model.bias)
     for a in range(model.bias.shape[0]):

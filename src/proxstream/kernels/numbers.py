@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .jit import compiled
+from .jit import compiled, compiled_inline
 from .words import digits, leading_zeros
 
 GOOD, BAD, UNSURE = 0, 1, 2
@@ -45,7 +45,7 @@ FIVES = _powers_of_five()
 LOW32, U0, U1, U2, U10, U32, U63 = (np.uint64(x) for x in (2**32 - 1, 0, 1, 2, 10, 32, 63))
 
 
-@compiled
+@compiled_inline
 def number(buf, at):
     """Read the number at `at`; return its value, where it stops, and GOOD, or BAD if no number is there."""
     c = np.int64(buf[at])

@@ -30,9 +30,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from numba.extending import register_jitable
-
-from .jit import generic
+from .jit import generic, inlined
 from .losses import slope, value
 from .penalties import clip, solve
 
@@ -127,7 +125,7 @@ def _settle(algorithm, penalty, clock, table, state):
     table[0, 0], table[0, 1], clock[NOW] = 1.0, 0.0, 0.0
 
 
-@register_jitable
+@inlined
 def _extend(clock, table, rho, tau):
     """Add one round to the table of idle rounds."""
     now = int(clock[NOW])
@@ -137,7 +135,7 @@ def _extend(clock, table, rho, tau):
     clock[NOW] = now + 1.0
 
 
-@register_jitable
+@inlined
 def longer(r, gx):
     """Return the root of r^2 + gx^2, which is r or |gx| at least also where both squares underflow."""
     return max(math.sqrt(r * r + gx * gx), r, abs(gx))
@@ -288,7 +286,7 @@ def _(algorithm, penalty, row, state, table, j):
     return x if last == row.now else moved
 
 
-@register_jitable
+@inlined
 def _cut(x, owed, table, last, now):
     """Return x, or 0 if one threshold reached |x|: beyond theta nothing shrinks (theta needs l2 = 0, so P = 1)."""
     largest = 0.0

@@ -20,10 +20,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba.extending import register_jitable
 
 from .conjugates import conjugate
-from .jit import compiled
+from .jit import compiled, inlined
 from .losses import value
 from .sdca_links import Net, Nets, QNorm, Ridge, dot, push, refresh, squared_norm, weight
 from .sdca_steps import Option, moved, rough_gap
@@ -199,7 +198,7 @@ def sample(order, n, seed):
         order[t] = draw(seed) % np.uint64(n)
 
 
-@register_jitable
+@inlined
 def draw(seed):
     """Return the next of a sequence of 64-bit numbers (splitmix64)."""
     seed[0] += np.uint64(0x9E3779B97F4A7C15)

@@ -6,9 +6,8 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba.extending import register_jitable
 
-from .jit import generic
+from .jit import generic, inlined
 
 
 class Ridge(NamedTuple):
@@ -45,7 +44,7 @@ class QNorm(NamedTuple):
     sums: Any
 
 
-@register_jitable
+@inlined
 def soft(v, l1):
     """Return v brought nearer to 0 by l1, and not past it."""
     return max(v - l1, 0.0) + min(v + l1, 0.0)

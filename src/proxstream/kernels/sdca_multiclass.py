@@ -19,10 +19,9 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba.extending import register_jitable
 
 from . import losses
-from .jit import compiled, generic, prefetch
+from .jit import compiled, generic, inlined, prefetch
 
 AHEAD = 8  # non-zeros between asking for a feature's weights and using them
 MOST_STEPS = 50  # of Newton's method; it takes two to six
@@ -93,7 +92,7 @@ def _(penalty, v, j, x, p):
     _add_shrunk(penalty.l1[j], penalty.l2[j], penalty.lam, v, j, x, p)
 
 
-@register_jitable
+@inlined
 def _add_shrunk(l1, l2, lam, v, j, x, p):
     scale = x / l2
     if lam > 0.0:
@@ -182,7 +181,7 @@ def _(loss, p, y, c, old, new, work):
     return lack
 
 
-@register_jitable
+@inlined
 def _entropy_newton(p, c, old, theta, new, x):
     """Solve x_a + c e^x_a = p_a + c old_a - theta, sum e^x_a = 1, by Newton from x; tell whether it arrived.
 
@@ -214,7 +213,7 @@ def _entropy_newton(p, c, old, theta, new, x):
     return False
 
 
-@register_jitable
+@inlined
 def _entropy_climb(p, c, old, new):
     """Solve the same from a theta where some b is 1: b is convex and falls in theta, so Newton climbs to the root."""
     k = p.shape[0]
@@ -233,7 +232,7 @@ def _entropy_climb(p, c, old, new):
         theta = climbed
 
 
-@register_jitable
+@inlined
 def _exp_root(r, c):
     """Return b with log b + c b = r: z = c b solves log z + z = r + log c, convex in log z: Newton descends."""
     if not c > 0.0:

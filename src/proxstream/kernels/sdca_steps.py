@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from numba.extending import register_jitable
-
 from . import losses as kinds
 from .conjugates import conjugate
-from .jit import generic
+from .jit import generic, inlined
 from .losses import LARGEST_EXPONENT, TUPLES, slope, value
 
 SMALLEST = 1e-300  # a probability above 0
@@ -91,7 +89,7 @@ def _(loss, p, y, alpha, c):
     return min(y - (e / c if e < 1.0 else (r - z) / c), y)
 
 
-@register_jitable
+@inlined
 def local_gap(loss, p, y, alpha):
     """Return phi(p) + phi*(-alpha) + alpha p >= 0, the row's part of the duality gap (proof of Lemma 1)."""
     return max(value(loss, p, y) + conjugate(loss, -alpha, y) + alpha * p, 0.0)
@@ -110,7 +108,7 @@ def _(loss, p, y, alpha):
     return (t - s) ** 2 / (t * (1.0 - t) + s * (1.0 - s))
 
 
-@register_jitable
+@inlined
 def moved(option, loss, p, y, alpha, c, share):
     """Return the new alpha of a row.
 

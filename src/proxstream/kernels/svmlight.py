@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from . import lines
-from .jit import compiled
+from .jit import compiled, compiled_inline
 from .lines import (
     AT,
     COLON,
@@ -61,7 +61,7 @@ def parse(text, stop, base, full, progress):
     state[AT], state[ROWS], state[ENTRIES], state[LINES], state[ERROR] = at, row, k, n_lines, error
 
 
-@compiled
+@compiled_inline
 def parse_row(buf, at, base, sheet, row, k, state):
     """Read a row up to its newline or comment; return where that is, the entries so far, and what is wrong."""
     indices, data = sheet.indices, sheet.data
@@ -122,7 +122,7 @@ def parse_row(buf, at, base, sheet, row, k, state):
     return at, k, FINE
 
 
-@compiled
+@compiled_inline
 def past_blanks(buf, at):
     """Return where the blanks end."""
     while blank(buf[at]):
@@ -143,7 +143,7 @@ def past_comment(buf, at, state):
     return at, FINE
 
 
-@compiled
+@compiled_inline
 def named_qid(buf, at):
     """Tell whether `qid:` is here; a newline ends the comparison."""
     return buf[at] == 113 and buf[at + 1] == 105 and buf[at + 2] == 100 and buf[at + 3] == COLON

@@ -14,7 +14,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from .jit import INTERPRETED, compiled
+from .jit import INTERPRETED, compiled_inline
 
 PAD = 8
 U8, U16, U24, U32, U40, U48, U56 = (np.uint64(8 * k) for k in range(1, 8))
@@ -67,7 +67,7 @@ else:
         return types.int64(types.uint64), codegen
 
 
-@compiled
+@compiled_inline
 def word(buf, i):
     """Return the 8 bytes at i as a number, lowest first."""
     low = np.uint64(buf[i]) | np.uint64(buf[i + 1]) << U8 | np.uint64(buf[i + 2]) << U16 | np.uint64(buf[i + 3]) << U24
@@ -75,7 +75,7 @@ def word(buf, i):
     return low | high | np.uint64(buf[i + 6]) << U48 | np.uint64(buf[i + 7]) << U56
 
 
-@compiled
+@compiled_inline
 def digits(buf, at, m):
     """Append the decimal digits at `at` to m; return it and where they stop. Beyond 18 digits m is arbitrary.
 
