@@ -229,15 +229,15 @@ def test_evaluate_other_kinds(run: Any) -> None:
 @pytest.mark.parametrize(
     ("contents", "words"),
     [
-        ("1 1:1\n3 1:1\n", "row 2: the label is 3, expected -1, 0 or 1"),
-        ("", "no rows to measure"),
+        ("1 1:1\n3 1:1\n", ":2:1: found the label 3, expected -1, 0 or 1"),
+        ("", ": no rows to measure"),
     ],
 )
 def test_labels_that_cannot_be_measured(run: Any, tmp_path: Path, contents: str, words: str) -> None:
     (tmp_path / "bad.svm").write_text(contents)
     done = run("evaluate", "model.psm", str(tmp_path / "bad.svm"))
     assert (done.code, done.out) == (1, "")
-    assert done.err == f"{tmp_path}/bad.svm: {words}\n"
+    assert done.err == f"{tmp_path}/bad.svm{words}\n"
 
 
 # -- inspect -------------------------------------------------------------------------------------

@@ -521,7 +521,7 @@ def test_bad_data_is_one_line_and_exit_code_1(train: Any) -> None:
         ("none.svm", "none.svm: no such file\n"),
         ("empty.svm", "empty.svm: no rows to learn from\n"),
         ("bad.svm", "bad.svm:2:6: found 'x', expected a finite number\n"),
-        ("label.svm", "label.svm: row 3: the label is 7, expected -1, 0 or 1\n"),
+        ("label.svm", "label.svm:4:1: found the label 7, expected -1, 0 or 1\n"),
         ("folder.svm", "folder.svm: a directory, expected a file; its files are read as folder.svm/*\n"),
     ):
         done = train(name, "-o", "m.psm", *FTRL, "--quiet")

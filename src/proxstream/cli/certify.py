@@ -42,7 +42,7 @@ def certify(
     if "-" in data:
         raise typer.BadParameter("the data are read several times, which standard input cannot be: give files")
     made = load_model(model)
-    with open_data(made, data, format, one_based) as stream:
+    with open_data(made, data, format, one_based, labelled=True) as stream:
         told = _certified(made, Labelled(made, stream), loss, l1, l2)
     if json:
         print_json(told)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ..blocks import RowBlock
     from ..model import Model
     from ..streams import Chunk, Stream
+    from ..training.labels import Labels
 
 ModelFile = Annotated[str, typer.Argument(metavar="MODEL", help="A model file.")]
 Data = Annotated[list[str], typer.Argument(metavar="DATA...", help="Files, globs, URIs, or - for standard input.")]
@@ -92,11 +93,15 @@ def told(error: BaseException) -> str:
 # -- models and data -----------------------------------------------------------------------------
 
 
-def open_data(model: Model, data: list[str], format: str | None, one_based: bool | None = None) -> Stream:
-    """Open data as the model's own were read."""
+def open_data(
+    model: Model, data: list[str], format: str | None, one_based: bool | None = None, *, labelled: bool = False
+) -> Stream:
+    """Open data as the model's own were read; if their labels count, those must be the model's."""
     from ..streams import open_stream
 
     reading = dict(model.reading)
+    if labelled and not model.learner.ranking:
+        reading["labels"] = labels_of(model).told
     if one_based is not None:
         reading["zero_based"] = not one_based
     if model.features is not None:
@@ -115,20 +120,25 @@ def features_of(model: Model) -> Any:
     return featurizer
 
 
+def labels_of(model: Model) -> Labels:
+    """Return how the model reads labels."""
+    from ..training.labels import Labels
+
+    several = model.learner.n_outputs > 1
+    if several and any(isinstance(label, str) for label in model.classes):
+        raise ValueError(f"the model's classes are texts, {', '.join(model.classes)}, which data files have not")
+    usual = not several and tuple(model.classes) in ((-1.0, 1.0), (0.0, 1.0))
+    return Labels(model.loss, () if usual else tuple(model.classes))
+
+
 class Labelled:
     """A stream whose labels are those of a model's loss; it can be read again if the stream can.
 
-    A label that is missing, or is none of the model's, is a ValueError that tells the file and the row.
+    A label that is missing, or is none of the model's, is a ValueError that tells its place.
     """
 
     def __init__(self, model: Model, stream: Stream) -> None:
-        from ..training.labels import Labels
-
-        several = model.learner.n_outputs > 1
-        if several and any(isinstance(label, str) for label in model.classes):
-            raise ValueError(f"the model's classes are texts, {', '.join(model.classes)}, which data files have not")
-        usual = not several and tuple(model.classes) in ((-1.0, 1.0), (0.0, 1.0))
-        self._labels = Labels(model.loss, () if usual else tuple(model.classes))
+        self._labels = labels_of(model)
         self._ranks, self.stream = model.learner.ranking, stream
 
     def chunks(self) -> Iterator[Chunk]:

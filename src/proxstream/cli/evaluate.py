@@ -24,7 +24,7 @@ def evaluate(
 
     made = load_model(model)
     found = measures(made)
-    with open_data(made, data, format, one_based) as stream:
+    with open_data(made, data, format, one_based, labelled=True) as stream:
         for chunk in Labelled(made, stream).chunks():
             found.add(made.scores(chunk.rows), chunk.rows.y, chunk.rows.c, chunk.qid)
     measured, tables = found.facts(), found.tables()

@@ -16,12 +16,11 @@ from typing import Any, Self
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
-from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.base import RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.extmath import safe_sparse_dot
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -34,8 +33,8 @@ from ..losses import Loss
 from ..penalties import L2, Penalty
 from .base import weights
 from .classifier import TWINS
+from .classifies import Classifies
 from .components import Composed
-from .probabilities import has_probabilities, log_probabilities
 from .rows import encoded
 from .stored import Stored
 
@@ -270,7 +269,7 @@ class BatchRegressor(RegressorMixin, BatchEstimator):  # type: ignore[misc]
         self.coef_, self.intercept_ = coef, float(intercept)
 
 
-class BatchClassifier(ClassifierMixin, BatchEstimator):  # type: ignore[misc]
+class BatchClassifier(Classifies, BatchEstimator):
     """A batch estimator of classes.
 
     Two classes have one vector of weights, classes_[1] being positive. With more, the logistic loss is the softmax and
@@ -339,51 +338,8 @@ class BatchClassifier(ClassifierMixin, BatchEstimator):  # type: ignore[misc]
         scores = self._scores(X)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
-    def predict(self, X: Any) -> Array:
-        """Return the class of the best score.
-
-        Parameters
-        ----------
-        X : array, sparse matrix, frame or RowBlock
-
-        Returns
-        -------
-        array of shape (n_samples,)
-        """
-        scores = self.decision_function(X)
-        best = np.argmax(scores, axis=1) if scores.ndim == 2 else (scores > 0.0).astype(np.intp)
-        return np.asarray(self.classes_[best])
-
-    @available_if(has_probabilities)  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any) -> Array:
-        """Return the probability of each class, for the losses logistic and softmax.
-
-        One-vs-rest: each class's own probability, divided by their sum.
-
-        Parameters
-        ----------
-        X : array, sparse matrix, frame or RowBlock
-
-        Returns
-        -------
-        array of shape (n_samples, n_classes)
-        """
-        return np.asarray(np.exp(self.predict_log_proba(X)))
-
-    @available_if(has_probabilities)  # type: ignore[untyped-decorator]
-    def predict_log_proba(self, X: Any) -> Array:
-        """Return the logarithm of each class's probability, however small.
-
-        Parameters
-        ----------
-        X : array, sparse matrix, frame or RowBlock
-
-        Returns
-        -------
-        array of shape (n_samples, n_classes)
-        """
-        scores = self.decision_function(X)
-        return log_probabilities(scores, each=scores.ndim == 2 and self._solved[0].kind == "binary")
+    def _each_against_rest(self) -> bool:
+        return bool(self._solved[0].kind == "binary")
 
     def _set_weights(self, coef: Array, intercept: Any) -> None:
         self.coef_ = np.ascontiguousarray(coef.T) if coef.ndim == 2 else coef[np.newaxis]

@@ -6,9 +6,7 @@ from collections.abc import Iterable
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_class_weight
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 
 from .. import _checks, losses
@@ -18,14 +16,14 @@ from ..learner import Learner
 from ..losses import Loss
 from ..penalties import Penalty
 from .base import StreamEstimator
-from .probabilities import has_probabilities, log_probabilities
+from .classifies import Classifies
 from .rows import Batch, encoded
 
 # The same loss for two classes, with one vector of weights, and for more, with one a class.
 TWINS = {"logistic": "softmax", "hinge": "multiclass_hinge"}
 
 
-class StreamClassifier(ClassifierMixin, StreamEstimator):  # type: ignore[misc]
+class StreamClassifier(Classifies, StreamEstimator):
     """A sparse linear classifier that learns in one pass, a row at a time.
 
     It follows the minimizer of
@@ -255,51 +253,8 @@ class StreamClassifier(ClassifierMixin, StreamEstimator):  # type: ignore[misc]
         """
         return self._scores(X)
 
-    def predict(self, X: Any) -> Array:
-        """Return the class of the best score.
-
-        Parameters
-        ----------
-        X : array, sparse matrix, frame or RowBlock
-
-        Returns
-        -------
-        array of shape (n_samples,)
-        """
-        scores = self.decision_function(X)
-        best = np.argmax(scores, axis=1) if scores.ndim == 2 else (scores > 0.0).astype(np.intp)
-        return np.asarray(self.classes_[best])
-
-    @available_if(has_probabilities)  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any) -> Array:
-        """Return the probability of each class, for the losses logistic and softmax.
-
-        One-vs-rest: each class's own probability, divided by their sum.
-
-        Parameters
-        ----------
-        X : array, sparse matrix, frame or RowBlock
-
-        Returns
-        -------
-        array of shape (n_samples, n_classes)
-        """
-        return np.asarray(np.exp(self.predict_log_proba(X)))
-
-    @available_if(has_probabilities)  # type: ignore[untyped-decorator]
-    def predict_log_proba(self, X: Any) -> Array:
-        """Return the logarithm of each class's probability, however small.
-
-        Parameters
-        ----------
-        X : array, sparse matrix, frame or RowBlock
-
-        Returns
-        -------
-        array of shape (n_samples, n_classes)
-        """
-        scores = self.decision_function(X)
-        return log_probabilities(scores, each=scores.ndim == 2 and self._learner.loss.kind == "binary")
+    def _each_against_rest(self) -> bool:
+        return bool(self._learner.loss.kind == "binary")
 
     def _coef(self, weights: Array) -> Array:
         return np.ascontiguousarray(weights.T) if weights.ndim == 2 else weights[np.newaxis]

@@ -1,10 +1,12 @@
-"""Probabilities of classes from scores, for the losses that are likelihoods."""
+"""From scores to classes, and to probabilities for the losses that are likelihoods."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils.metaestimators import available_if
 
 from .. import losses
 from .._checks import Array
@@ -26,3 +28,63 @@ def log_probabilities(scores: Array, *, each: bool) -> Array:
         scores = -np.logaddexp(0.0, -scores)
     top = scores.max(axis=1, keepdims=True)
     return np.asarray(scores - top - np.log(np.sum(np.exp(scores - top), axis=1, keepdims=True)))
+
+
+class Classifies(ClassifierMixin):  # type: ignore[misc]
+    """What every classifier makes of its `decision_function`."""
+
+    classes_: Array
+
+    def decision_function(self, X: Any) -> Array:
+        """Return a score a row, above 0 for classes_[1]; with more classes one a class."""
+        raise NotImplementedError
+
+    def _each_against_rest(self) -> bool:
+        """Tell that more than two scores come from a binary loss, one model a class."""
+        raise NotImplementedError
+
+    def predict(self, X: Any) -> Array:
+        """Return the class of the best score.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, frame or RowBlock
+
+        Returns
+        -------
+        array of shape (n_samples,)
+        """
+        scores = self.decision_function(X)
+        best = np.argmax(scores, axis=1) if scores.ndim == 2 else (scores > 0.0).astype(np.intp)
+        return np.asarray(self.classes_[best])
+
+    @available_if(has_probabilities)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> Array:
+        """Return the probability of each class, for the losses logistic and softmax.
+
+        One-vs-rest: each class's own probability, divided by their sum.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, frame or RowBlock
+
+        Returns
+        -------
+        array of shape (n_samples, n_classes)
+        """
+        return np.asarray(np.exp(self.predict_log_proba(X)))
+
+    @available_if(has_probabilities)  # type: ignore[untyped-decorator]
+    def predict_log_proba(self, X: Any) -> Array:
+        """Return the logarithm of each class's probability, however small.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, frame or RowBlock
+
+        Returns
+        -------
+        array of shape (n_samples, n_classes)
+        """
+        scores = self.decision_function(X)
+        return log_probabilities(scores, each=scores.ndim == 2 and self._each_against_rest())

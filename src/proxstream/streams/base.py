@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
@@ -51,6 +51,13 @@ class Chunk(NamedTuple):
     n_bytes: int
 
 
+class Accepted(NamedTuple):
+    """Which labels are taken: whether each of an array is, and what they are in words."""
+
+    good: Callable[[Array], Array]
+    words: str
+
+
 @dataclass(frozen=True, eq=False)
 class Settings:
     """How a source is read: what `open_stream` was told."""
@@ -61,6 +68,7 @@ class Settings:
     qid: Any = None
     chunk_bytes: int = 1 << 21
     max_line_bytes: int = 1 << 25
+    labels: Accepted | None = None
     options: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
 
     @cached_property

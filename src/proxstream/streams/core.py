@@ -20,7 +20,7 @@ from .._checks import Array
 from ..blocks import RowBlock
 from . import formats
 from .ahead import Ahead
-from .base import Chunk, DataError, Position, Settings
+from .base import Accepted, Chunk, DataError, Position, Settings
 from .faults import Faults
 from .formats import Format, Job
 from .sources import Source, sources
@@ -141,6 +141,7 @@ def open_stream(
     qid: Any = None,
     chunk_bytes: int = 1 << 21,
     max_line_bytes: int = 1 << 25,
+    labels: Accepted | None = None,
     **options: Any,
 ) -> Stream:
     """Open a source of rows: files of any size, a pipe, tables and matrices.
@@ -173,6 +174,8 @@ def open_stream(
         Text parsed at once.
     max_line_bytes : int
         A longer line is an error.
+    labels : Accepted, optional
+        Which labels are taken: a line of text with another one is a bad row.
     **options
         Of single formats, see docs/streams.md.
 
@@ -210,6 +213,7 @@ def open_stream(
         qid=qid,
         chunk_bytes=_checks.integer("chunk_bytes", chunk_bytes, low=1),
         max_line_bytes=_checks.integer("max_line_bytes", max_line_bytes, low=1),
+        labels=labels,
         options=options,
     )
     known = {name for kind in kinds for name in kind.options}

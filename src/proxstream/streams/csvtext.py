@@ -122,7 +122,7 @@ class CsvParser:
         from ..kernels import csvtext as kernel
 
         self._kernel: Any = kernel
-        self._featurizer, self._names, self._skip = featurizer, head.columns, skip
+        self._featurizer, self._names, self.skip = featurizer, head.columns, skip
         self._dialect = kernel.Dialect(ord(dialect.separator), dialect.quote, False)
         self.columns = featurizer.columns
         self.n_cells = sum(column.kind != "text" for column in self.columns)
@@ -149,8 +149,8 @@ class CsvParser:
     def parse(self, buffer: Array, at: int, stop: int) -> Parsed:
         """Parse whole records; the last one may need more lines."""
         begin = at
-        at += min(self._skip, stop - at)
-        self._skip -= at - begin
+        at += min(self.skip, stop - at)
+        self.skip -= at - begin
         passed = buffer[begin:at].tobytes().count(b"\n")
         text, shift = buffer, 0
         self._run(text, at, stop, writable=False)
@@ -167,6 +167,17 @@ class CsvParser:
         y, weights = self._cells.y[:n_rows].copy(), self._cells.c[:n_rows].copy() if self._weighted else NO_WEIGHTS
         qid = self._cells.qid[:n_rows].copy() if self._has_qid else None
         return Parsed(RowBlock(*numbered, y, weights), qid, passed + state[self._kernel.LINES], end, fault)
+
+    def label_place(self, buffer: Array, record: int) -> int:
+        """Return where the label of a record is."""
+        separator, quoted = self._dialect.separator, False
+        labels = np.flatnonzero(self._told.roles == self._kernel.LABEL)
+        fields, at = int(labels[0]) if len(labels) else 0, record
+        while fields:
+            quoted ^= bool(buffer[at] == ord('"') and self._dialect.quoted)
+            fields -= bool(buffer[at] == separator and not quoted)
+            at += 1
+        return at
 
     def _run(self, text: Array, at: int, stop: int, writable: bool) -> None:
         self._state[:] = 0

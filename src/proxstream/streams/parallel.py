@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Protocol, Self
 
 from .base import Chunk
 from .formats import Job
+from .labelled import Labelled
 from .text import BOM, Buffer, LineReading, Parsed, Parser, no_rows, read_lines
 
 MOST_PARSERS = 4  # more than a learner on a few threads can follow
@@ -45,6 +46,8 @@ def processors() -> int:
 def read_on_threads(job: Job, parser: Twinned) -> Iterator[Chunk]:
     """Yield the rows of a text source, from `job.start` on, parsed on as many threads as help."""
     n = min(processors(), MOST_PARSERS)
+    if job.settings.labels is not None:
+        parser = Labelled(parser, job.settings.labels)
     if n == 1:
         return read_lines(job, parser)
     return read_lines(job, parser, lambda *told: ParallelReading(*told, parser=parser, n=n))

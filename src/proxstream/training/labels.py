@@ -11,7 +11,7 @@ import numpy as np
 from .._checks import Array
 from ..blocks import NO_WEIGHTS, RowBlock
 from ..losses import Loss
-from ..streams.base import Chunk
+from ..streams.base import Accepted, Chunk
 
 
 class BadLabelError(ValueError):
@@ -74,6 +74,11 @@ class Labels:
         if self.classes:
             return f"one of {', '.join(f'{label:g}' for label in self.classes)}"
         return "-1, 0 or 1" if self.loss.kind == "binary" else "a finite number"
+
+    @property
+    def told(self) -> Accepted:
+        """What a stream is told of the labels that are taken."""
+        return Accepted(lambda given: self._labels(given)[1], self.accepted)
 
     def read(self, rows: RowBlock, *, skip: bool = False) -> Labelled:
         """Return the rows with the loss's labels; a label not accepted is a BadLabelError or, if asked, left out."""

@@ -153,7 +153,7 @@ class Order:
     def reading(self) -> dict[str, Any]:
         """Return what `open_stream` is told beside data, format and features."""
         names = ("dtype", "on_error", "quarantine", "zero_based", "chunk_bytes")
-        return {name: getattr(self, name) for name in names}
+        return {**{name: getattr(self, name) for name in names}, "labels": self.labels().told}
 
     def labels(self) -> Labels:
         """Return how labels are read."""
