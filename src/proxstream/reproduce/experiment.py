@@ -88,6 +88,10 @@ class Claim:
     agrees: bool | None
     why: str = ""
 
+    def __post_init__(self) -> None:
+        if self.agrees is not None:
+            object.__setattr__(self, "agrees", bool(self.agrees))  # what NumPy compares is no bool
+
 
 @dataclass(frozen=True)
 class Report:

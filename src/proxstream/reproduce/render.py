@@ -30,7 +30,7 @@ class Look(NamedTuple):
 # No two methods of one experiment share a colour.
 LOOKS = {
     "optimum": Look("#000000", "*"),
-    "SGD": Look("#8A8A8A", "s"),
+    "SGD": Look("#666666", "s"),
     "TG": Look("#CC79A7", "v"),
     "FOBOS": Look("#56B4E9", "^"),
     "RDA": Look("#0072B2", "o"),
@@ -44,7 +44,7 @@ LOOKS = {
     "accelerated RDA": Look("#AA4499", "h"),
     "SDCA": Look("#117733", "D"),
     "FISTA": Look("#AA4499", "s"),
-    "bound": Look("#555555", ""),
+    "bound": Look("#222222", ""),
 }
 
 STYLE: dict[Any, Any] = {
