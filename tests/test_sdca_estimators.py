@@ -71,7 +71,7 @@ def test_one_class_against_the_rest(n_threads: int) -> None:
 
 
 def test_many_classes_are_solved_together_and_take_option_i_alone() -> None:
-    model = ps.SDCAClassifier(penalty=ps.L2(0.05), tol=1e-6).fit(X, THREE)
+    model = ps.SDCAClassifier(penalty=ps.L2(0.05), tol=1e-9).fit(X, THREE)
     other = LogisticRegression(C=1.0 / (0.05 * N), tol=1e-12, max_iter=1000).fit(X, THREE)
     np.testing.assert_allclose(model.predict_proba(X), other.predict_proba(X), atol=1e-3)
     with pytest.raises(TypeError, match="softmax is solved with option='I'"):
