@@ -37,13 +37,13 @@ LOOKS = {
     "RDA enhanced": Look("#009E73", "D"),
     "AdaGrad-RDA": Look("#D55E00", "o"),
     "AdaGrad-FOBOS": Look("#E69F00", "^"),
-    "FTRL": Look("#7D6BB5", "P"),
+    "FTRL": Look("#332288", "P"),
     "FTRL-Proximal": Look("#117733", "X"),
     "PA": Look("#882255", "<"),
     "AROW": Look("#999933", ">"),
-    "accelerated RDA": Look("#AA4499", "h"),
+    "accelerated RDA": Look("#9E4A00", "h"),
     "SDCA": Look("#117733", "D"),
-    "FISTA": Look("#AA4499", "s"),
+    "FISTA": Look("#9E4A00", "s"),
     "bound": Look("#222222", ""),
 }
 
