@@ -25,6 +25,7 @@ from proxstream.reproduce import adagrad_text as text
 from proxstream.reproduce.contest import METHODS, Contest, fewest, nonzero, strength_for, wrong
 from proxstream.reproduce.products import Products, binning
 from proxstream.reproduce.render import drawn
+from proxstream.reproduce.texts import bigrams, generated
 
 OURS = ("adagrad-text", "adagrad-ranking", "adagrad-mnist", "adagrad-census")
 
@@ -119,11 +120,11 @@ def test_bigrams_are_words_and_neighbours_of_two_texts_at_least(words: list[list
         naive.append(set(kept) | {f"{a} {b}" for a, b in itertools.pairwise(kept)})
     counts = Counter(feature for row in naive for feature in row)
     names = sorted(feature for feature, count in counts.items() if count > 1)
-    assert (text.bigrams(texts).toarray() == [[name in row for name in names] for row in naive]).all()
+    assert (bigrams(texts).toarray() == [[name in row for name in names] for row in naive]).all()
 
 
 def test_a_split_holds_a_quarter_out_and_uses_every_row_once() -> None:
-    corpus = text.generated(np.random.default_rng(0), 200)
+    corpus = generated(np.random.default_rng(0), 200)
     order = np.random.default_rng(1).permutation(200)
     train, test = text.split(text.Trial(corpus, 1, order))
     assert (train.n_rows, test.n_rows) == (150, 50)

@@ -25,11 +25,11 @@ from .._checks import Array
 from ..datasets import load_newsgroups
 from ..estimators import StreamRanker
 from ..penalties import L1
-from .adagrad_text import body
 from .contest import DELTA, METHODS, fewest, strength_for
 from .experiment import Claim, Experiment, Figure, Report, Table
 from .render import look
 from .run import Run
+from .texts import body
 
 if TYPE_CHECKING:
     import matplotlib.figure
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 COMPARED = ("AdaGrad-RDA", "AROW", "PA", "RDA")
 PLACES = (1, 3, 5, 10)
 WORDS = 10_000
-STEPS, STEPS_TO_CHOOSE = 100_000, 20_000
+STEPS, STEPS_TO_CHOOSE = 100_000, 10_000
 SETS, DRAWS = 4, 12
 NEGATIVES = 10  # test rows that do not belong, for each that does
 KEPT = 0.7267  # of the weights, by AdaGrad-RDA
@@ -143,7 +143,7 @@ def rank_class(task: Task) -> dict[str, Judged]:
     def kept(strength: float) -> float:
         return float(np.mean(learned("AdaGrad-RDA", free, strength, pairs).coef_ != 0.0))
 
-    strength = strength_for(kept, KEPT, 1e-7, 1e-2, steps=8)
+    strength = strength_for(kept, KEPT, 1e-7, 1e-2, steps=7)
     rates = {method: best_rate(method, strength) for method in COMPARED}
     found: dict[str, list[tuple[float, ...]]] = {method: [] for method in COMPARED}
     true = rows.test_y == task.target

@@ -155,10 +155,10 @@ class Contest:
         """Return the strength of an l1 penalty with which the method keeps about so large a share of the weights.
 
         It depends on the rate, and the best rate on it: first the rate without a penalty, then strength and rate in
-        turn, three times.
+        turn, twice.
         """
         rate = self.best_rate(method, rows)
-        for _ in range(3):
+        for _ in range(2):
 
             def share(strength: float, rate: float = rate) -> float:
                 learner = self.learner(method, rate, L1(strength))
@@ -197,6 +197,15 @@ def nonzero(learner: Learner) -> float:
     return float(np.mean(used.any(axis=1) if used.ndim == 2 else used))
 
 
+def most(count: int, of: int) -> bool | None:
+    """Return what becomes of a claim that holds in `count` of some cases: True in all, None in most, else False.
+
+    >>> most(5, 5), most(3, 5), most(2, 5)
+    (True, None, False)
+    """
+    return True if count == of else (None if 2 * count > of else False)
+
+
 def fewest(count: Callable[[float], float], rates: Sequence[float], further: int = 8) -> float:
     """Return the rate at which `count` is least.
 
@@ -220,7 +229,7 @@ def fewest(count: Callable[[float], float], rates: Sequence[float], further: int
     return min(tried, key=lambda rate: tried[rate])
 
 
-def strength_for(share: Callable[[float], float], target: float, low: float, high: float, steps: int = 14) -> float:
+def strength_for(share: Callable[[float], float], target: float, low: float, high: float, steps: int = 10) -> float:
     """Return the strength in [low, high] at which the falling function `share` is nearest to `target`, by their ratio.
 
     The logarithm of the strength is halved `steps` times. Where sums of gradients are whole numbers, as those of 0/1
