@@ -318,7 +318,7 @@ def _draw_over_d(
         axes.plot(sizes, [bound(d) for d in sizes], linestyle="--", label="Proposition 1: at least", **look("bound"))
         axes.set(xscale="log", yscale="log", xlabel="coordinates d", title=title)
     panes[0].set_ylabel("loss in all")
-    panes[0].legend()
+    panes[0].legend(loc="upper left")
 
 
 def _draw_turned(axes: Axes, turns: list[int], rotated: dict[tuple[str, int], float]) -> None:

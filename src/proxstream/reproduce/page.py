@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 SIGNS = {"agrees": "✓", "partly": "≈", "differs": "✗"}
 WORDS = {"agrees": "agrees", "partly": "partly", "differs": "differs"}
+_INDEX = r"(?<=\b[A-Za-z])_(?:\{([^}]+)\}|\(([^)]+)\)|(\w)\b)"
+_MARKS = rf"`([^`]+)`|{_INDEX}|(?<=[\w)])\^(-?\d+(?:\.\d+)?|[A-Za-z]\b)"
 SVG_WORTH = 1.5  # an SVG may be so much larger than the PNG and still be the one that the page shows
 
 STYLE = """
@@ -84,7 +86,7 @@ tbody tr:last-child > * { border-bottom: 0; }
 .cards h2 a { text-decoration: none; } .cards h2 a:hover { text-decoration: underline; }
 .cards h2 { font-size: 1.02rem; margin: 0; border: 0; padding: 0; line-height: 1.3; }
 .cards p { margin: 0; }
-sub { line-height: 0; font-size: .75em; }
+sub, sup { line-height: 0; font-size: .75em; }
 @media (max-width: 34rem) { ol.claims > li { grid-template-columns: 1fr; }
   .facts tr { display: block; padding: .35rem 0; } .facts th, .facts td { display: block; width: auto; border: 0;
   padding: 0 .8rem; } .facts tr:not(:last-child) { border-bottom: 1px solid var(--line); } }
@@ -138,17 +140,21 @@ def _page(title: str, told: Iterable[str]) -> str:
 
 
 def _words(told: str) -> str:
-    """Return prose as HTML; what stands in backticks is code, and what follows a letter's underscore an index.
+    """Return prose as HTML: `code`, a letter's index after _ and an exponent after ^ are set as such.
 
     >>> _words("a < b in `x_1`, x_1 and x_(t+1)")
     'a &lt; b in <code>x_1</code>, x<sub>1</sub> and x<sub>t+1</sub>'
+    >>> _words("(R B)^2 at 10^-4")
+    '(R B)<sup>2</sup> at 10<sup>-4</sup>'
     """
 
     def marked(found: re.Match[str]) -> str:
-        code, letter, *index = found.groups()
-        return f"<code>{code}</code>" if code else f"{letter}<sub>{next(filter(None, index))}</sub>"
+        code, *index, power = found.groups()
+        if code:
+            return f"<code>{code}</code>"
+        return f"<sup>{power}</sup>" if power else f"<sub>{next(filter(None, index))}</sub>"
 
-    return re.sub(r"`([^`]+)`|\b([A-Za-z])_(?:\{([^}]+)\}|\(([^)]+)\)|(\w)\b)", marked, escape(told, quote=False))
+    return re.sub(_MARKS, marked, escape(told, quote=False))
 
 
 def _badge(word: str, count: int | None = None) -> str:

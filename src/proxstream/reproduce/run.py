@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -68,7 +69,7 @@ class Run:
         if workers <= 1:
             return [function(task) for task in self.track(todo, label)]
         # Forked processes would inherit the locks of the threads of numba, OpenMP and rich.
-        pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_take_one_thread)
+        pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_begin)
         try:
             return list(self.track(pool.map(function, todo), label, len(todo)))
         finally:
@@ -88,12 +89,20 @@ class Run:
         return np.random.default_rng([self.seed, *key])
 
 
-def _take_one_thread() -> None:
-    """Keep a process's libraries to one thread: the processes together take the cores."""
+def _begin() -> None:
+    """Keep a process's libraries to one thread, for the processes share the cores, and end it with its parent."""
     from threadpoolctl import threadpool_limits
 
     os.environ["OMP_NUM_THREADS"] = "1"
     threadpool_limits(1)
+    threading.Thread(target=_end_with_the_parent, daemon=True).start()
+
+
+def _end_with_the_parent() -> None:
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _bar() -> Progress:
