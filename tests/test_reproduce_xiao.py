@@ -74,6 +74,17 @@ def test_a_pass_is_the_formula_of_the_paper(method):
             np.testing.assert_array_equal(last.coef != 0.0, expected_last[:-1] != 0.0)
 
 
+@pytest.mark.parametrize("method", ["SGD", "TG, K=1", "TG, K=10"])
+def test_side_by_side_is_what_the_library_learns_one_by_one(method):
+    task = Task(RUN, (3, 8), method, 3.0, orders=range(3))
+    rows = task.pair()
+    one = passes.algorithm(method, len(rows.y))
+    for number, together in enumerate(passes.weights(task)):
+        alone = passes.learned(one, 3.0, rows.rows(task.order(number, len(rows.y))), rows.X.shape[1])
+        for a, b in zip(together, alone, strict=True):
+            np.testing.assert_allclose(np.append(*a), np.append(*b), rtol=1e-9, atol=1e-14)
+
+
 def test_a_trace_ends_where_the_pass_ends():
     for method in ("SGD", "TG, K=10", RDA_ENHANCED):
         task = Task(RUN, (6, 7), method, 10.0)

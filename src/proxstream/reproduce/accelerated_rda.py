@@ -37,7 +37,7 @@ from ..penalties import L1
 from .experiment import Cell, Claim, Experiment, Figure, Report, Table
 from .rda_mnist.data import pair
 from .rda_mnist.passes import folder
-from .render import look
+from .render import legend, look
 from .run import Run
 
 if TYPE_CHECKING:
@@ -380,13 +380,13 @@ def _draw_steps(found: Findings, canvas: Canvas) -> None:
                 for term in terms:
                     if np.any(term > 0.0):
                         panel.plot(made.t, term, color=drawn["color"], linestyle=":", linewidth=0.8)
-        panel.set_title(f"b = {_name(batch)}", fontsize=9)
+        panel.set_title(f"b = {_name(batch)}")
         _log_log(panel)
-    axes[0].legend(fontsize=6, loc="lower left")
     axes[0].set_ylabel("φ - φ*")
     axes[3].set_ylabel("φ - φ*")
-    for panel in axes[3 : 3 + 3]:
+    for panel in axes[3:]:
         panel.set_xlabel("steps t")
+    legend(canvas)
 
 
 def _draw_rows(found: Findings, canvas: Canvas) -> None:
@@ -401,11 +401,11 @@ def _draw_rows(found: Findings, canvas: Canvas) -> None:
                 bounds = [float(found.problem.bound(method, b, np.array([sizes.rows / b]))[0]) for b in batches]
                 panel.plot(batches, bounds, color=drawn["color"], linestyle="--", linewidth=0.8)
         panel.axvline(_crossing(found.problem, sizes.rows), color="#999999", linewidth=0.8)
-        panel.set_title(title, fontsize=9)
+        panel.set_title(title)
         panel.set_xlabel("rows in a minibatch, b")
         _log_log(panel)
     axes[0].set_ylabel(f"φ - φ* after {sizes.rows:,} rows")
-    axes[1].legend(fontsize=7)
+    legend(canvas)
 
 
 def _style(method: str) -> dict[str, str]:

@@ -14,6 +14,8 @@ import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
+    import matplotlib.figure
+
     from .experiment import Cell, Figure
 
 DOTS_PER_INCH = 144
@@ -83,6 +85,15 @@ def look(method: str, **more: Any) -> dict[str, Any]:
     """
     colour, marker = LOOKS[method]
     return {"color": colour, "marker": marker or None, **more}
+
+
+def legend(canvas: matplotlib.figure.Figure, columns: int = 4) -> None:
+    """Put one legend below all panels of a figure: each label once, over no curve."""
+    entries: dict[Any, Any] = {}
+    for axes in canvas.axes:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            entries.setdefault(label, handle)
+    canvas.legend(list(entries.values()), list(entries), loc="outside lower center", ncols=columns)
 
 
 class Drawn(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from ..._checks import Array
 from ..experiment import Figure
-from ..render import look
+from ..render import legend, look
 from .findings import Findings
 from .passes import BASIC, ENHANCED, LAST, MEAN, RDA_ENHANCED
 
@@ -131,16 +131,22 @@ def _draw_images(
     canvas: Canvas, panels: Sequence[Sequence[Array]], names: Sequence[str], heads: Sequence[str], side: int
 ) -> None:
     axes = canvas.subplots(len(panels), len(heads), squeeze=False)
+    scale = _scale(coef for row in panels for coef in row)
     for i, row in enumerate(panels):
         for j, coef in enumerate(row):
-            _image(axes[i, j], coef, side)
+            _image(axes[i, j], coef, side, scale)
         axes[i, 0].set_ylabel(names[i], rotation=0, ha="right", va="center", fontsize=7)
     for j, head in enumerate(heads):
         axes[0, j].set_title(head, fontsize=7)
 
 
-def _image(axes: Axes, coef: Array, side: int) -> None:
-    scale = 2e-3  # most of the largest weights are of this order
+def _scale(patterns: Iterable[Array]) -> float:
+    """Return what is drawn as black and white: most weights are within, and the few beyond hide no others."""
+    together = np.concatenate(list(patterns))
+    return float(np.quantile(np.abs(together[together != 0.0]), 0.9))
+
+
+def _image(axes: Axes, coef: Array, side: int, scale: float) -> None:
     axes.imshow(coef.reshape(side, side), cmap="gray", vmin=-scale, vmax=scale, interpolation="nearest")
     axes.set_xticks([])
     axes.set_yticks([])
@@ -162,11 +168,11 @@ def _draw_traces(found: Findings, canvas: Canvas) -> None:
                 axes[i, j].plot(
                     rounds, counts[::every], label=method, **style(method, marker="", linewidth=0.7), rasterized=True
                 )
-            axes[i, j].set_title(f"λ = {lam:g}", fontsize=9)
+            axes[i, j].set_title(f"λ = {lam:g}")
         axes[i, 0].set_ylabel("non-zeros")
     for j in (0, 1):
         axes[-1, j].set_xlabel("round t")
-        axes[0, j].legend(fontsize=7, loc="lower left")
+    legend(canvas, 5)
 
 
 def _draw_tradeoffs(
@@ -192,7 +198,7 @@ def _draw_tradeoffs(
     axes[0, 0].set_yscale("log")
     for j in (0, 1):
         axes[-1, j].set_xlabel("λ")
-        axes[0, j].legend(fontsize=7, loc="upper left")
+    legend(canvas, 6)
 
 
 def _errorbar(axes: Axes, x: Sequence[float], means: Array, deviations: Array | None, **drawn: Any) -> None:
@@ -235,11 +241,11 @@ def _draw_gammas(found: Findings, canvas: Canvas) -> None:
                 _errorbar(panel, plan.gammas, np.mean(runs, axis=1), np.std(runs, axis=1), label=which, **drawn)
             panel.axhline(level, label=OPTIMUM, **style(OPTIMUM, marker=""))
             panel.set_ylabel("error %" if j == 0 else "non-zeros")
-            panel.set_title(f"λ = {lam:g}", fontsize=9)
+            panel.set_title(f"λ = {lam:g}")
             panel.set_ylim(bottom=0)
     for j in (0, 1):
         axes[-1, j].set_xlabel("γ")
-    axes[0, 1].legend(fontsize=7)
+    legend(canvas)
 
 
 def _draw_pairs(found: Findings, canvas: Canvas) -> None:
@@ -249,14 +255,19 @@ def _draw_pairs(found: Findings, canvas: Canvas) -> None:
         panel.axis("off")
     for digit in range(plan.digits):
         axes[digit, digit].text(0.5, 0.5, str(digit), ha="center", va="center", fontsize=18)
-    highest_count = max(max(o.nnz for o in finding.optima.values()) for finding in found.pairs.values())
+    most = max(
+        max(finding.optima[lam].nnz, finding.outcomes[lam][:, LAST[1]].max())
+        for finding in found.pairs.values()
+        for lam in plan.pair_strengths
+    )
+    scale = _scale(finding.pattern for finding in found.pairs.values())
     for (a, b), finding in found.pairs.items():
         image = axes[b, a]
         image.axis("on")
-        _image(image, finding.pattern, found.side)
+        _image(image, finding.pattern, found.side, scale)
         panel = axes[a, b]
         panel.axis("on")
-        _draw_pair(panel, list(plan.pair_strengths), finding, 1.15 * highest_count, last=b == plan.digits - 1)
+        _draw_pair(panel, list(plan.pair_strengths), finding, 1.05 * most, last=b == plan.digits - 1)
 
 
 def _draw_pair(panel: Axes, strengths: list[float], finding: Any, top: float, *, last: bool) -> None:

@@ -27,14 +27,14 @@ class Plan:
     trace_strengths: Sequence[float] = (0.1, 10.0)
     gammas: Sequence[float] = tuple(1000.0 * k for k in range(1, 11))
     gamma_strengths: Sequence[float] = (0.1, 1.0, 10.0)
-    gamma_orders: int = 100
+    gamma_orders: int = 30
     digits: int = 10
     pair_strengths: Sequence[float] = (0.1, 0.3, 1.0, 3.0, 10.0)
-    pair_orders: int = 20
+    pair_orders: int = 10
     shown: float = 1.0  # the strength whose patterns Figure 7 shows
     parts: int = 10
     part_orders: int = 10
-    chunk: int = 20  # orders in a task
+    chunk: int = 50  # orders in a task
 
 
 QUICK = Plan(
@@ -82,10 +82,8 @@ def find(run: Run) -> Findings:
     """Run everything."""
     plan = QUICK if run.quick else Plan()
     found = Findings(plan, round(digits(folder(run)).train.X.shape[1] ** 0.5))
-    _easy_pair(run, plan, found)
-    _gammas(run, plan, found)
-    _all_pairs(run, plan, found)
-    _parts(run, plan, found)
+    for stage in STAGES:
+        stage(run, plan, found)
     return found
 
 
@@ -158,6 +156,9 @@ def _parts(run: Run, plan: Plan, found: Findings) -> None:
     done = dict(zip(passes, run.map(outcomes, made, "passes over the parts"), strict=True))
     for m, lam in product(METHODS, plan.strengths):
         found.part_outcomes[m, lam] = np.array([done[m, lam, k] for k in parts])
+
+
+STAGES = (_easy_pair, _gammas, _all_pairs, _parts)
 
 
 def _over_orders(

@@ -25,7 +25,7 @@ class Optimum(NamedTuple):
 def optimum(task: Task) -> Optimum:
     """Return the minimum over w and b of the mean logistic loss + lambda ||w||_1 on a task's rows."""
     both = task.pair()
-    model = CertifiedClassifier(penalty=L1(task.strength), tol=TOL, random_state=task.run.seed).fit(both.X, both.y)
+    model = CertifiedClassifier(penalty=L1(task.strength), tol=TOL, random_state=task.run.seed).fit(both.sparse, both.y)
     found = Weights(model.coef_[0], float(model.intercept_[0]))
     nnz = int(np.count_nonzero(found.coef))
     return Optimum(found, both.error(*found), nnz, model.duality_gap_ / model.primal_)

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import expit
 
 from ..._checks import Array
 from ...algorithms import RDA, SGD, Algorithm, TruncatedGradient
@@ -114,29 +115,34 @@ def learned(method: Algorithm, strength: float, rows: RowBlock, n_features: int)
     return Weights(*learner.engine.weights()), Weights(*learner.engine.averages())
 
 
-def descended(pair: Pair, orders: Sequence[Array], alpha: float, strength: float) -> list[tuple[Weights, Weights]]:
-    """Return what `learned` returns for SGD, for many orders at once.
+def descended(
+    pair: Pair, orders: Sequence[Array], method: SGD | TruncatedGradient, strength: float
+) -> list[tuple[Weights, Weights]]:
+    """Return what `learned` returns for a descent at a constant rate, for many orders at once.
 
-    Under an l1 norm SGD moves every weight in every round, which no learner can put off: side by side, the runs cost
-    a few operations on a matrix a round.
+    Under an l1 norm SGD moves every weight in every round, which no learner can put off. Side by side, the runs cost a
+    few operations on a matrix a round, and truncated gradients not even these.
     """
     X, y = np.column_stack((pair.X, np.ones(len(pair.y)))), pair.y
     which = np.array(orders).T
     W = np.zeros((which.shape[1], X.shape[1]))
     Z, S, total = np.empty_like(W), np.empty_like(W), np.zeros_like(W)
-    shrink = np.full(X.shape[1], strength)
+    alpha, every = method.eta, method.every if isinstance(method, TruncatedGradient) else 0
+    shrink = np.full(X.shape[1], alpha * strength * max(every, 1))
     shrink[-1] = 0.0  # the intercept is free
-    for rows in which:
+    for t, rows in enumerate(which, 1):
         total += W
         np.take(X, rows, axis=0, out=Z)
         labels = y[rows]
-        slopes = -labels / (1.0 + np.exp(np.clip(labels * np.einsum("ij,ij->i", Z, W), -700.0, 700.0)))
-        np.sign(W, out=S)
-        S *= shrink
-        Z *= slopes[:, None]
-        Z += S
-        Z *= alpha
+        Z *= (-alpha * labels * expit(-labels * np.einsum("ij,ij->i", Z, W)))[:, None]
+        if not every:
+            np.sign(W, out=S)
+            S *= shrink
+            Z += S
         W -= Z
+        if every and t % every == 0:
+            np.clip(W, -shrink, shrink, out=S)
+            W -= S  # soft(w, s) = w - clip(w, -s, s)
     means = total / len(which)
     return [(Weights(w[:-1], float(w[-1])), Weights(m[:-1], float(m[-1]))) for w, m in zip(W, means, strict=True)]
 
@@ -146,8 +152,8 @@ def weights(task: Task) -> list[tuple[Weights, Weights]]:
     both = task.pair()
     orders = [task.order(number, len(both.y)) for number in task.orders]
     method = algorithm(task.method, len(both.y), task.gamma)
-    if isinstance(method, SGD):
-        return descended(both, orders, method.eta, task.strength)
+    if isinstance(method, (SGD, TruncatedGradient)):
+        return descended(both, orders, method, task.strength)
     return [learned(method, task.strength, both.rows(order), both.X.shape[1]) for order in orders]
 
 
