@@ -16,7 +16,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    pass
+    from .stream import DaskStreamClassifier, DaskStreamRegressor
 
 __all__ = ["DaskSDCAClassifier", "DaskSDCARegressor", "DaskStreamClassifier", "DaskStreamRegressor"]
 

@@ -79,16 +79,20 @@ class Part:
         """Whether it is read from a file."""
         return isinstance(self.data, FilePart)
 
-    def load(self, client: Client) -> Any:
-        """Return what `batches` takes on a worker: a future of the rows in memory, or the file's description."""
+    def load(self, client: Client, workers: list[str] | None = None) -> Any:
+        """Return what `batches` takes on a worker: a future of the rows in memory, or the file's description.
+
+        Delayed values are computed on one of `workers`, if they are told and alive.
+        """
         if self.is_file:
             return self.data
-        data, y, c = (_asked(client, value) for value in (self.data, self.y, self.c))
-        return client.submit(assembled, self.number, data, y, c)
+        there = {} if workers is None else {"workers": workers, "allow_other_workers": True}
+        data, y, c = (_asked(client, value, **there) for value in (self.data, self.y, self.c))
+        return client.submit(assembled, self.number, data, y, c, **there)
 
 
-def _asked(client: Client, value: Any) -> Any:
-    return client.compute(value) if isinstance(value, Delayed) else value
+def _asked(client: Client, value: Any, **there: Any) -> Any:
+    return client.compute(value, **there) if isinstance(value, Delayed) else value
 
 
 def assembled(number: int, data: Any, y: Any = None, c: Any = None) -> list[Batch]:

@@ -8,6 +8,8 @@ A class can be stored if it is in `KINDS` and has
     __proxstream_save__(self, weights_only)       -> dict: what it is made of: numbers, text, arrays, components, models
     __proxstream_load__(cls, parts)               classmethod: makes it again, after checking what it is given
 
+or if it has `__proxstream_as__(self)`, which returns such a model to be stored in its place.
+
 scikit-learn is imported if a file holds one of its estimators, and only then.
 """
 
@@ -166,6 +168,8 @@ def pack(model: Any, *, weights_only: bool = False) -> tuple[Header, dict[str, A
     def saved(value: Any) -> Saved | None:
         if not hasattr(type(value), "__proxstream_save__"):
             return None
+        if hasattr(type(value), "__proxstream_as__"):
+            value = value.__proxstream_as__()
         for kind, (_, name) in KINDS.items():
             if type(value).__name__ == name and type(value) is _class(kind):
                 return kind, value.__proxstream_save__(weights_only)

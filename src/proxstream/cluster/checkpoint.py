@@ -1,0 +1,67 @@
+"""Checkpoints of a run on a cluster: the state after a round and where each lane stands, in a file of the client's."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any, NamedTuple
+
+from .. import modelfile
+from .._checks import Array
+from ..learner import Learner
+from ..streams.base import Position
+from ..training.checkpoint import compare
+from .lanes import Place
+from .rounds import Plan, Standing
+
+KIND = "cluster checkpoint"
+
+
+class Kept(NamedTuple):
+    """A checkpoint that was found."""
+
+    plan: Plan
+    standing: Standing
+    arrays: dict[str, Array]
+
+
+class Keeper:
+    """Keeps a run in a file, which is replaced as a whole or not at all.
+
+    Parameters
+    ----------
+    path : str or path
+    settings : dict of what JSON knows
+        All that the model depends on: a checkpoint that was made with others is refused.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], settings: Mapping[str, Any]) -> None:
+        self.path, self._settings = os.fspath(path), dict(settings)
+
+    def keep(self, learner: Learner, plan: Plan, standing: Standing) -> None:
+        """Write the checkpoint."""
+        told = asdict(standing) | {"places": [[p.part, list(p.position), p.row] for p in standing.places]}
+        orders = [list(map(int, order)) for order in plan.passes]
+        header = {"kind": KIND, "settings": self._settings, "standing": told, "fresh": plan.fresh}
+        header |= {"lanes": plan.lanes, "rows": plan.rows, "passes": orders}
+        modelfile.write(self.path, header, learner.state_dict(copy=False))
+
+    def find(self) -> Kept | None:
+        """Return the checkpoint if there is one; one of another run is a ValueError."""
+        if not os.path.lexists(self.path):
+            return None
+        header, arrays = modelfile.read(self.path)
+        if header.get("kind") != KIND:
+            raise ValueError(f"{self.path}: is no checkpoint of a cluster's run, but a {header.get('kind')!r}")
+        compare(self.path, self._settings, header["settings"])
+        told = dict(header["standing"])
+        places = [Place(part, Position(*position), row) for part, position, row in told.pop("places")]
+        plan = Plan(header["lanes"], header["rows"], header["passes"], header["fresh"])
+        return Kept(plan, Standing(places=places, **told), arrays)
+
+    def clear(self) -> None:
+        """Remove the checkpoint."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self.path)

@@ -1,0 +1,402 @@
+"""Lanes: what a worker does in a round. All functions here run on workers and are pure, whatever they keep in store.
+
+A round begins with one state for all lanes. A lane takes its next rows, learns them on a copy of that state, and
+returns what changed; changes of all lanes are added, and the sum is the next round's news:
+
+    state r, rows of lane i  ->  learn  ->  changes  \
+    state r, rows of lane j  ->  learn  ->  changes   >  add, in a fixed order  ->  update r  ->  state r + 1
+
+A worker keeps the state that it had last and the file that it was reading, so that usually nothing but the update has
+to come to it. What it keeps changes no result: the state is that of a round, by number, and is told to be missing if
+it is; a file is opened again at the place where the lane stood.
+
+A lane's rows weigh as many times more as there are lanes, as if each had its twin in every other lane; see
+`proxstream.engines.sums` for how that is taken back. Without this, n lanes that find one step would make it n times.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.sparse import issparse
+
+from .._checks import Array
+from ..blocks import RowBlock
+from ..engines import sums
+from ..engines.sums import Sums
+from ..estimators.rows import Batch, blocks, part
+from ..learner import Learner
+from ..streams.base import Chunk, Position
+from .parts import FilePart, whole
+
+RUNS = 2  # whose states and files a worker keeps
+UPDATES = 8  # of the last rounds, for threads that had no lane in some
+
+
+class Place(NamedTuple):
+    """Where a lane stands: the number of its partition, the chunk's beginning in a file, rows behind that."""
+
+    part: int = 0
+    position: Position = Position()
+    row: int = 0
+
+
+class Slice(NamedTuple):
+    """Rows of a partition in memory; `part` counts those that the task was given."""
+
+    part: int
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True)
+class Job:
+    """One lane's part of a round.
+
+    `round` numbers the state that it starts from; in a `fresh` run the first is that of a learner that knows nothing.
+    `slices` are the rows of partitions in memory; of files they are `rows` behind `place`, and `lanes` have some. Where
+    the last round has yet to tell both, `place` is None.
+    """
+
+    run: str
+    round: int
+    lane: int
+    lanes: int
+    rows: int
+    count: bool
+    fresh: bool
+    settings: Mapping[str, Any]
+    labelled: Callable[[Batch], Batch]
+    slices: tuple[Slice, ...] = ()
+    place: Place | None = None
+
+
+class Told(NamedTuple):
+    """What a lane tells beside its changes: rows, bytes of files and of changes, and where it stands."""
+
+    lane: int
+    rows: int
+    n_bytes: int
+    sent: int
+    place: Place
+    done: bool
+    seen: tuple[bool, bool]  # whether a label was 0, and whether one was -1
+    last: tuple[Any, Any, int] | None  # label, scores and number of features of the last row
+
+
+class Update(NamedTuple):
+    """Changes of one lane or of all; `behind`: of a worker that did not have the state that it was to start from."""
+
+    behind: bool
+    changes: Sums | None
+    losses: Array
+    told: tuple[Told, ...]
+
+
+BEHIND = Update(True, None, np.zeros(2), ())
+
+
+def learn_lane(job: Job, data: Any, base: Mapping[str, Array] | None, updates: list[Update]) -> Update:
+    """Learn a lane's next rows.
+
+    Parameters
+    ----------
+    job : Job
+    data : list of partitions in memory, or of the lane's files
+    base : arrays of the state of this round, or None: it is what the worker has, or a new one in round 0
+    updates : the last ones, which lead to this round
+    """
+    if any(update.behind for update in updates):
+        return BEHIND
+    if job.place is None and not job.slices:
+        last = {told.lane: told for told in updates[-1].told}
+        mine = last[job.lane]
+        if mine.done:
+            return Update(False, None, np.zeros(2), (mine._replace(rows=0, n_bytes=0, sent=0, last=None),))
+        job = replace(job, place=mine.place, lanes=sum(not told.done for told in last.values()))
+    learner = _replica(job, base, updates)
+    if learner is None:
+        return BEHIND
+    try:
+        if job.slices:
+            found = _Found([_sliced(data[at.part], at.start, at.stop) for at in job.slices], Place(), False, 0)
+        else:
+            found = _read(job, data)
+        rows = _labelled(job, found)
+    except Exception:
+        _STORE.put_state(job.run, job.round, learner)  # which nothing has touched
+        raise
+    update = _learned(job, learner, found, rows)
+    _STORE.put_state(job.run, job.round, learner)
+    return update
+
+
+def add(updates: list[Update]) -> Update:
+    """Return the updates of some lanes as one."""
+    if any(update.behind for update in updates):
+        return BEHIND
+    changes = [update.changes for update in updates if update.changes is not None]
+    losses = np.sum([update.losses for update in updates], axis=0)
+    told = tuple(one for update in updates for one in update.told)
+    return Update(False, sums.add(changes) if changes else None, losses, told)
+
+
+def apply(learner: Learner, update: Update) -> None:
+    """Bring a learner from the state of a round to that of the next."""
+    if update.changes is None:
+        return
+    sums.apply(learner.engine, update.changes)
+    loss, weight = learner.loss_sums
+    before = (0.0, 0.0) if update.changes.exact else (loss, weight)
+    learner.loss_sums = before[0] + float(update.losses[0]), before[1] + float(update.losses[1])
+
+
+def make(settings: Mapping[str, Any], base: Mapping[str, Array] | None = None) -> Learner:
+    """Return a learner that knows nothing yet, or one in the state given."""
+    learner = Learner(**settings)
+    if base is not None:
+        learner.load_state_dict(base)
+    return learner
+
+
+# ---- learning
+
+
+def _labelled(job: Job, found: _Found) -> list[RowBlock]:
+    """Return the rows as the learner takes them."""
+    dtype = job.settings["dtype"]
+    labelled = (job.labelled(batch) for batch in found.batches if batch.n_rows)
+    return [_weighed(block, dtype, job.lanes) for batch in labelled for block, _ in blocks(batch)]
+
+
+def _learned(job: Job, learner: Learner, found: _Found, rows: list[RowBlock]) -> Update:
+    """Learn rows from the state of this round, and put the learner back there."""
+    seen = tuple(any(bool(np.any(batch.y == label)) for batch in found.batches) for label in (0, -1))
+    told = Told(job.lane, 0, found.n_bytes, 0, found.place, found.done, (seen[0], seen[1]), None)
+    if not rows:
+        return Update(False, None, np.zeros(2), (told,))
+    learner.engine.grow(max(learner.n_features, *(batch.n_features for batch in found.batches), 0))
+    touched = np.zeros(learner.n_features, bool)
+    for block in rows:
+        touched[block.indices[block.indptr[0] : block.indptr[-1]]] = True
+    start = sums.before(learner.engine, np.flatnonzero(touched).astype(np.int32))
+    began = learner.loss_sums
+    for block in rows:
+        scores = learner.learn(block, count=job.count)
+    ended = learner.loss_sums
+    changes = sums.taken_back(learner.engine, start, job.lanes)
+    learner.loss_sums = began
+    losses = np.array(ended) if changes.exact else (np.array(ended) - began) / job.lanes
+    label = [batch for batch in found.batches if batch.n_rows][-1].y[-1]
+    told = told._replace(
+        rows=sum(block.n_rows for block in rows),
+        sent=changes.n_bytes,
+        last=(label, scores[-1], int(rows[-1].indptr[-1] - rows[-1].indptr[-2])),
+    )
+    return Update(False, changes, losses, (told,))
+
+
+def _weighed(block: RowBlock, dtype: Any, lanes: int) -> RowBlock:
+    """Return rows in the state's precision that weigh `lanes` times as much."""
+    block = block._replace(data=block.data.astype(dtype, copy=False))
+    if lanes == 1:
+        return block
+    return block._replace(c=block.c * lanes if len(block.c) else np.full(block.n_rows, float(lanes)))
+
+
+# ---- rows
+
+
+class _Found(NamedTuple):
+    """A lane's rows of a round, and where it stands behind them."""
+
+    batches: list[Batch]
+    place: Place
+    done: bool
+    n_bytes: int
+
+
+def _sliced(partition: list[Batch], start: int, stop: int) -> Batch:
+    """Return some rows of a partition in memory; of several batches those asked for lie in one or are put together."""
+    found, at = [], 0
+    for batch in partition:
+        low, high = max(start - at, 0), min(stop - at, batch.n_rows)
+        if low < high:
+            found.append(cut(batch, low, high))
+        at += batch.n_rows
+    return found[0] if len(found) == 1 else _joined(found)
+
+
+def cut(batch: Batch, start: int, stop: int) -> Batch:
+    """Return rows start to stop."""
+    if (start, stop) == (0, batch.n_rows):
+        return batch
+    c = batch.c[start:stop] if len(batch.c) else batch.c
+    X = batch.X
+    if isinstance(X, RowBlock):
+        X = part(X._replace(y=batch.y, c=batch.c), start, stop)
+    else:
+        X = X.tocsr()[start:stop] if issparse(X) else X[start:stop]
+    return Batch(X, batch.y[start:stop], c)
+
+
+def _joined(several: list[Batch]) -> Batch:
+    block = whole(several, lambda batch: batch._replace(y=np.arange(batch.n_rows, dtype=np.float64)))
+    weighted = any(len(batch.c) for batch in several)
+    c = np.concatenate([b.c if len(b.c) else np.ones(b.n_rows) for b in several]) if weighted else several[0].c
+    y = np.concatenate([batch.y for batch in several])
+    return Batch(block._replace(y=y, c=c), y, c)
+
+
+class _Reader:
+    """A lane's files, being read: a chunk, and how many of its rows have been taken."""
+
+    def __init__(self, files: list[FilePart], place: Place) -> None:
+        self._files, self.place = files, place
+        self._chunks: Iterator[Chunk] = iter(())
+        self._chunk: Chunk | None = None
+        self._open = False
+
+    def read(self, rows: int) -> _Found:
+        """Take the next rows; fewer are there at the end alone."""
+        batches, n_bytes = [], 0
+        while rows > 0 and self.place.part < len(self._files):
+            if self._chunk is None:
+                if not self._open:
+                    start = self.place.position if self.place.position != Position() else None
+                    self._chunks, self._open = self._files[self.place.part].chunks(start), True
+                self._chunk = next(self._chunks, None)
+                if self._chunk is None:
+                    self.place, self._open = Place(self.place.part + 1), False
+                    continue
+            taken, stop = self.place.row, min(self.place.row + rows, self._chunk.rows.n_rows)
+            block = self._chunk.rows
+            batches.append(cut(Batch(block, block.y, block.c), taken, stop))
+            rows -= stop - taken
+            n_bytes += self._chunk.n_bytes * stop // block.n_rows - self._chunk.n_bytes * taken // block.n_rows
+            self.place = self.place._replace(row=stop)
+            if stop == block.n_rows:
+                self.place = Place(self.place.part, self._chunk.end)
+                self._chunk = None
+        return _Found(batches, self.place, rows > 0, n_bytes)
+
+    def close(self) -> None:
+        """End what is still reading."""
+        if hasattr(self._chunks, "close"):
+            self._chunks.close()
+
+
+def _read(job: Job, files: list[FilePart]) -> _Found:
+    """Read a lane's next rows, with the reader that stands there if this worker has it."""
+    reader = _STORE.take_reader(job.run, job.lane)
+    if reader is None or reader.place != job.place:
+        if reader is not None:
+            reader.close()
+        reader = _Reader(files, job.place or Place())
+    try:
+        found: _Found = reader.read(job.rows)
+    except BaseException:
+        reader.close()
+        raise
+    if found.done:
+        reader.close()
+    else:
+        _STORE.put_reader(job.run, job.lane, reader)
+    return found
+
+
+# ---- what a worker keeps
+
+
+class _Kept:
+    """What is kept of a run: learners with the number of their round, the last updates, and readers by lane."""
+
+    def __init__(self) -> None:
+        self.states: list[tuple[int, Learner]] = []
+        self.updates: dict[int, Update] = {}
+        self.readers: dict[int, _Reader] = {}
+
+
+class _Store:
+    """What is kept between tasks, which may run on several threads; old runs are forgotten."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._runs: dict[str, _Kept] = {}
+
+    def _of(self, run: str) -> _Kept:
+        if run not in self._runs:
+            while len(self._runs) >= RUNS:
+                _close(self._runs.pop(next(iter(self._runs))))
+            self._runs[run] = _Kept()
+        return self._runs[run]
+
+    def take_reader(self, run: str, lane: int) -> _Reader | None:
+        """Return the reader of a lane, which is then nobody else's."""
+        with self._lock:
+            return self._of(run).readers.pop(lane, None)
+
+    def put_reader(self, run: str, lane: int, reader: _Reader) -> None:
+        """Keep a reader."""
+        with self._lock:
+            self._of(run).readers[lane] = reader
+
+    def take_state(self, run: str, number: int, updates: list[Update]) -> tuple[Learner | None, list[Update]]:
+        """Return a learner, nobody else's, and the updates that bring it to this round; None if there is none."""
+        with self._lock:
+            kept = self._of(run)
+            for i, update in enumerate(updates):
+                kept.updates[number - len(updates) + i] = update
+            for old in [old for old in kept.updates if old < number - UPDATES]:
+                del kept.updates[old]
+            kept.states = [(at, learner) for at, learner in kept.states if at >= number - UPDATES]
+            ways = [
+                (at, i) for i, (at, _) in enumerate(kept.states) if all(k in kept.updates for k in range(at, number))
+            ]
+            usable = [(at, i) for at, i in ways if at <= number]
+            if not usable:
+                return None, []
+            at, i = max(usable)
+            return kept.states.pop(i)[1], [kept.updates[k] for k in range(at, number)]
+
+    def put_state(self, run: str, number: int, learner: Learner) -> None:
+        """Keep a learner that is in the state of this round."""
+        with self._lock:
+            self._of(run).states.append((number, learner))
+
+    def forget(self, run: str) -> None:
+        """Let go of all that a run has left."""
+        with self._lock:
+            if run in self._runs:
+                _close(self._runs.pop(run))
+
+
+def _close(kept: _Kept) -> None:
+    for reader in kept.readers.values():
+        reader.close()
+
+
+_STORE = _Store()
+
+
+def forget(run: str) -> None:
+    """Let a worker forget a run that has ended."""
+    _STORE.forget(run)
+
+
+def _replica(job: Job, base: Mapping[str, Array] | None, updates: list[Update]) -> Learner | None:
+    """Return a learner in the state of the job's round, None if this worker cannot know it."""
+    learner, missed = _STORE.take_state(job.run, job.round, updates)
+    if base is not None:
+        return make(job.settings, base)
+    if learner is None:
+        if not job.fresh or job.round > len(updates):
+            return None
+        learner, missed = make(job.settings), updates
+    for update in missed:
+        apply(learner, update)
+    return learner

@@ -1,0 +1,429 @@
+"""DaskStreamClassifier and DaskStreamRegressor: the estimators of streams, learning in lanes on a Dask cluster.
+
+`rounds` tells how; `engines.sums` tells what is added. These classes take what users have, find classes and features,
+and are in every other respect the estimators that they are named after: `to_local` is one of those, and so is what
+`save` writes.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Self
+
+import dask
+import numpy as np
+from distributed import Client
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets, unique_labels
+
+from .. import _checks
+from .._checks import Array
+from ..algorithms import Algorithm
+from ..estimators.classifier import StreamClassifier
+from ..estimators.probabilities import has_probabilities
+from ..estimators.regressor import StreamRegressor
+from ..estimators.rows import Batch
+from ..losses import Loss
+from ..penalties import Penalty
+from .clients import connected
+from .estimator import ROWS, Classes, Numbers, OnDask, looked
+from .lazily import is_lazy, predicted
+from .parts import Parts, Survey, parts_of
+
+
+class DaskStreamClassifier(OnDask, StreamClassifier):
+    """A sparse linear classifier that learns on a Dask cluster, in rounds.
+
+    It follows the minimizer of
+
+        (sum_i c_i phi(<w, x_i> + b, y_i)) / (sum_i c_i)  +  Psi(w)
+
+    as `StreamClassifier` does, in lanes that run side by side. All lanes begin a round with the same state, each learns
+    its next rows with the compiled kernels, and what they found is added: the state of dual averaging is a sum over
+    rows. At the last row of a round a lane has not seen what the others learned from at most `rows_per_round` rows:
+    that bounds staleness. One lane is `StreamClassifier` bit for bit, in however many rounds. More lanes are the same
+    bits each time, whichever worker ran what and died.
+
+    The state of RDA, of AdaGrad with dual averaging, FTRLProximal and AutoFTRL is such a sum; see
+    `proxstream.engines.sums`. For other algorithms, and for average=True, fit raises a TypeError.
+
+    Parameters
+    ----------
+    algorithm, loss, penalty, fit_intercept, class_weight, multi_class
+        As of `StreamClassifier`.
+    passes : int
+    shuffle : bool
+        Whether each pass takes the partitions (not the rows in them) in another random order.
+    average : bool
+        Must be False.
+    n_threads : int
+        Lock-free threads a lane; more than one is not the same bits each time.
+    random_state : int, RandomState or None
+    verbose : int
+        1 shows a bar on stderr.
+    rows_per_round : int
+        Rows of all lanes together in a round. The first rounds of a model have fewer, 1024 a lane, 2048, and so on.
+    lanes : int, optional
+        Partitions learned side by side. None is one a thread of the cluster's workers, when fit is called.
+    client : Client, str or None
+        A client, an address, "local:N" for N worker processes on this machine, or None for the current client; if there
+        is none, a cluster on this machine is started, and closed afterwards.
+    checkpoint : path, optional
+        A file of the client's in which each round's state is kept. If it is there when fit begins, and was made by the
+        same settings and partitions, fit goes on from it; a finished fit removes it.
+
+    Attributes
+    ----------
+    coef_, intercept_, classes_, n_features_in_, feature_names_in_, t_, nnz_, progressive_loss_
+        As of `StreamClassifier`. The progressive loss is that of each lane's predictions before learning.
+    lanes_ : int
+    rounds_ : list of Round
+        number, rows, all_rows, mean_loss, sent (bytes of changes that moved) and seconds of each round.
+
+    Examples
+    --------
+    >>> import dask.array as da, numpy as np, proxstream as ps
+    >>> from proxstream.cluster import DaskStreamClassifier
+    >>> model = DaskStreamClassifier(ps.MirrorDescent(), client="tcp://scheduler:8786")
+    >>> model.rows_per_round
+    131072
+
+    docs/cluster.md fits models on clusters.
+
+    References: L. Xiao, Dual averaging methods for regularized stochastic learning and online optimization, 2010;
+    J. Duchi, A. Agarwal, M. Wainwright, Dual averaging for distributed optimization, 2012.
+    """
+
+    def __init__(
+        self,
+        algorithm: Algorithm | None = None,
+        loss: Loss | str = "logistic",
+        penalty: Penalty | None = None,
+        passes: int = 1,
+        shuffle: bool = False,
+        average: bool = False,
+        fit_intercept: bool = True,
+        n_threads: int = 1,
+        random_state: Any = None,
+        class_weight: Any = None,
+        multi_class: str = "auto",
+        verbose: int = 0,
+        rows_per_round: int = ROWS,
+        lanes: int | None = None,
+        client: Any = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+    ) -> None:
+        StreamClassifier.__init__(
+            self,
+            algorithm,
+            loss,
+            penalty,
+            passes,
+            shuffle,
+            average,
+            fit_intercept,
+            n_threads,
+            random_state,
+            class_weight,
+            multi_class,
+            verbose,
+        )
+        self.rows_per_round = rows_per_round
+        self.lanes = lanes
+        self.client = client
+        self.checkpoint = checkpoint
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, classes: Any = None, **reading: Any) -> Self:
+        """Learn the rows from the start, in `passes` passes.
+
+        Parameters
+        ----------
+        X : dask array, data frame, bag, list of delayed values or futures, path, glob or list of paths
+            See `proxstream.cluster.parts.parts_of`. Files are opened and read by the workers.
+        y : dask array or series, column of the frame, list of delayed values or futures, or local array
+        sample_weight : as y, optional
+        classes : array, optional
+            All classes. None finds them by a look at all labels, which of files is a pass over them.
+        **reading
+            For files: `format`, `features` and what else `proxstream.open_stream` takes.
+
+        Returns
+        -------
+        self
+        """
+        with self._kept_if_refused(), connected(self.client) as client:
+            parts, found, known = self._looked(client, parts_of(X, y, sample_weight, **reading), classes)
+            self._begin(known, parts.n_features or found.n_features, parts.dtype)
+            self._name(parts)
+            return self._learn_parts(client, parts, self._labelled(found), self._orders(len(parts)))
+
+    def partial_fit(
+        self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None, **reading: Any
+    ) -> Self:
+        """Learn more partitions, in one pass and in order.
+
+        Parameters
+        ----------
+        X, y, sample_weight, **reading
+            As of `fit`.
+        classes : array, optional
+            All classes that will ever come, for the first call.
+
+        Returns
+        -------
+        self
+        """
+        first = not self.__sklearn_is_fitted__()
+        with self._kept_if_refused(), connected(self.client) as client:
+            parts = parts_of(X, y, sample_weight, **reading)
+            parts, found, known = self._looked(client, parts, classes if first else self.classes_)
+            if first:
+                self._begin(known, parts.n_features or found.n_features, parts.dtype)
+                self._name(parts)
+            else:
+                self._know(Batch(np.empty((0, 0)), np.empty(0)), classes, first=False)
+                self._same_features(parts)
+            return self._learn_parts(client, parts, self._labelled(found), [list(range(len(parts)))])
+
+    def _looked(self, client: Client, parts: Parts, classes: Any) -> tuple[Parts, Survey, Array]:
+        """Return the partitions with their rows counted, what was found in them, and the classes."""
+        counted = classes is None or isinstance(self.class_weight, str)
+        parts, found = looked(client, parts, labels=counted)
+        known = found.labels if classes is None else unique_labels(classes)
+        check_classification_targets(known)
+        return parts, found, known
+
+    def _labelled(self, found: Survey) -> Classes:
+        weights = None
+        if self.class_weight is not None:
+            told: Any = self.class_weight
+            if isinstance(told, str):
+                _checks.one_of("class_weight", told, ("balanced",))
+                told = dict(
+                    zip(
+                        found.labels.tolist(),
+                        sum(found.rows) / (len(found.labels) * np.maximum(found.counts, 1)),
+                        strict=True,
+                    )
+                )
+            weights = compute_class_weight(told, classes=self.classes_, y=self.classes_)
+        return Classes(self.classes_, self._learner.n_outputs > 1, weights)
+
+    def to_local(self) -> StreamClassifier:
+        """Return the `StreamClassifier` that this model is: it shares the learner, and goes on without a cluster.
+
+        Returns
+        -------
+        StreamClassifier
+        """
+        return self._local(StreamClassifier)  # type: ignore[no-any-return]
+
+    # ---- predicting
+
+    def decision_function(self, X: Any) -> Any:
+        """Return the scores; of a dask array or frame a dask array, computed when asked for.
+
+        Parameters
+        ----------
+        X : as of `StreamClassifier`, or dask array or data frame
+
+        Returns
+        -------
+        array of shape (n_samples,) for two classes, above 0 for classes_[1]; else (n_samples, n_classes)
+        """
+        width = self._fitted("decision_function").n_outputs
+        return self._said(X, "decision_function", width if width > 1 else 0)
+
+    def predict(self, X: Any) -> Any:
+        """Return the class of the best score; of a dask array or frame a dask array.
+
+        Parameters
+        ----------
+        X : as of `StreamClassifier`, or dask array or data frame
+
+        Returns
+        -------
+        array of shape (n_samples,)
+        """
+        self._fitted("predict")
+        return self._said(X, "predict", 0, self.classes_.dtype)
+
+    @available_if(has_probabilities)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> Any:
+        """Return the probability of each class; of a dask array or frame a dask array.
+
+        Parameters
+        ----------
+        X : as of `StreamClassifier`, or dask array or data frame
+
+        Returns
+        -------
+        array of shape (n_samples, n_classes)
+        """
+        return self._said(X, "predict_proba", len(self.classes_))
+
+    @available_if(has_probabilities)  # type: ignore[untyped-decorator]
+    def predict_log_proba(self, X: Any) -> Any:
+        """Return the logarithm of each class's probability; of a dask array or frame a dask array.
+
+        Parameters
+        ----------
+        X : as of `StreamClassifier`, or dask array or data frame
+
+        Returns
+        -------
+        array of shape (n_samples, n_classes)
+        """
+        return self._said(X, "predict_log_proba", len(self.classes_))
+
+    def _said(self, X: Any, method: str, width: int, dtype: Any = np.float64) -> Any:
+        local = self.to_local()
+        return predicted(local, X, method, width, dtype) if is_lazy(X) else getattr(local, method)(X)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the accuracy. Of dask collections predictions and labels come to the client, rows do not.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+
+        Returns
+        -------
+        float
+        """
+        from sklearn.metrics import accuracy_score
+
+        y, said, sample_weight = dask.compute(y, self.predict(X), sample_weight)
+        return float(accuracy_score(y, said, sample_weight=sample_weight))
+
+
+class DaskStreamRegressor(OnDask, StreamRegressor):
+    """A sparse linear regression that learns on a Dask cluster, in rounds.
+
+    It is `StreamRegressor` in lanes that run side by side, as `DaskStreamClassifier` tells; parameters and attributes
+    are theirs.
+
+    Examples
+    --------
+    >>> from proxstream.cluster import DaskStreamRegressor
+    >>> DaskStreamRegressor(loss="huber(0.5)", lanes=4)
+    DaskStreamRegressor(lanes=4, loss='huber(0.5)')
+
+    Reference: L. Xiao, Dual averaging methods for regularized stochastic learning and online optimization, 2010.
+    """
+
+    def __init__(
+        self,
+        algorithm: Algorithm | None = None,
+        loss: Loss | str = "squared",
+        penalty: Penalty | None = None,
+        passes: int = 1,
+        shuffle: bool = False,
+        average: bool = False,
+        fit_intercept: bool = True,
+        n_threads: int = 1,
+        random_state: Any = None,
+        verbose: int = 0,
+        rows_per_round: int = ROWS,
+        lanes: int | None = None,
+        client: Any = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+    ) -> None:
+        StreamRegressor.__init__(
+            self,
+            algorithm,
+            loss,
+            penalty,
+            passes,
+            shuffle,
+            average,
+            fit_intercept,
+            n_threads,
+            random_state,
+            verbose,
+        )
+        self.rows_per_round = rows_per_round
+        self.lanes = lanes
+        self.client = client
+        self.checkpoint = checkpoint
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, **reading: Any) -> Self:
+        """Learn the rows from the start, in `passes` passes.
+
+        Parameters
+        ----------
+        X, y, sample_weight, **reading
+            As of `DaskStreamClassifier.fit`.
+
+        Returns
+        -------
+        self
+        """
+        with self._kept_if_refused(), connected(self.client) as client:
+            parts, found = looked(client, parts_of(X, y, sample_weight, **reading), labels=False)
+            self._start(self._loss(), 1, parts.n_features or found.n_features, parts.dtype, growing=True)
+            self._name(parts)
+            return self._learn_parts(client, parts, Numbers(self._learner.loss), self._orders(len(parts)))
+
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None, **reading: Any) -> Self:
+        """Learn more partitions, in one pass and in order.
+
+        Parameters
+        ----------
+        X, y, sample_weight, **reading
+            As of `DaskStreamClassifier.fit`.
+
+        Returns
+        -------
+        self
+        """
+        first = not self.__sklearn_is_fitted__()
+        with self._kept_if_refused(), connected(self.client) as client:
+            parts, found = looked(client, parts_of(X, y, sample_weight, **reading), labels=False)
+            if first:
+                self._start(self._loss(), 1, parts.n_features or found.n_features, parts.dtype, growing=True)
+                self._name(parts)
+            else:
+                self._same_features(parts)
+            return self._learn_parts(client, parts, Numbers(self._learner.loss), [list(range(len(parts)))])
+
+    def to_local(self) -> StreamRegressor:
+        """Return the `StreamRegressor` that this model is: it shares the learner, and goes on without a cluster.
+
+        Returns
+        -------
+        StreamRegressor
+        """
+        return self._local(StreamRegressor)  # type: ignore[no-any-return]
+
+    def predict(self, X: Any) -> Any:
+        """Return the predictions, in the units of y; of a dask array or frame a dask array.
+
+        Parameters
+        ----------
+        X : as of `StreamRegressor`, or dask array or data frame
+
+        Returns
+        -------
+        array of shape (n_samples,)
+        """
+        self._fitted("predict")
+        local = self.to_local()
+        return predicted(local, X, "predict", 0, np.float64) if is_lazy(X) else local.predict(X)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return R^2. Of dask collections predictions and labels come to the client, rows do not.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+
+        Returns
+        -------
+        float
+        """
+        from sklearn.metrics import r2_score
+
+        y, said, sample_weight = dask.compute(y, self.predict(X), sample_weight)
+        return float(r2_score(y, said, sample_weight=sample_weight))
