@@ -21,7 +21,7 @@ from .. import _checks
 from .._checks import Array
 from ..algorithms import Algorithm
 from ..estimators.classifier import StreamClassifier
-from ..estimators.probabilities import has_probabilities
+from ..estimators.classifies import has_probabilities
 from ..estimators.regressor import StreamRegressor
 from ..estimators.rows import Batch
 from ..losses import Loss
