@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -157,6 +157,24 @@ def test_pages_of_the_full_runs_are_whole(page: Path, browser: Any) -> None:
         record = Outcome.from_json(page.with_suffix(".json").read_text(encoding="utf-8"))
         assert not record.quick
         assert len(browser.execute_script("return [...document.images]")) == len(record.figures)
+
+
+def counted(claims: Sequence[Claim]) -> str:
+    words = {
+        "agrees": ("agrees", "agree"),
+        "partly": ("holds in part", "hold in part"),
+        "differs": ("differs", "differ"),
+    }
+    return ", ".join(f"{count} {words[word][count != 1]}" for word, count in outcomes.tally(claims).items())
+
+
+def test_the_docs_tell_the_verdicts_of_the_full_runs() -> None:
+    text = (ROOT / "docs" / "reproductions.md").read_text(encoding="utf-8")
+    records = outcomes.outcomes(ROOT / "docs" / "reproductions")
+    for record in records:
+        assert f"| [`{record.name}`](#{record.name}) | {record.paper} | {counted(record.claims)} |" in text
+    claims = [claim for record in records for claim in record.claims]
+    assert f"Of {len(claims)} claims {outcomes.tally(claims)['agrees']} agree" in text
 
 
 def test_results_of_the_full_runs_are_small() -> None:
