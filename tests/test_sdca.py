@@ -260,9 +260,7 @@ def test_l1_alone_by_the_two_constructions(strong_part: str) -> None:
 
 def test_the_q_norm_is_strongly_convex_with_this_constant_and_not_with_the_printed_one() -> None:
     d = 64
-    part = StrongPart(
-        Problem(as_block(np.eye(d), np.zeros(d)), d, ps.squared, ps.L1(1.0)), ps.L1(1.0)._terms((d,)), "q_norm"
-    )
+    part = StrongPart(ps.L1(1.0), d, "q_norm", 1.0)
     q = part.p / (part.p - 1.0)
 
     def curvature(kappa: float, w: Any, h: Any, t: float = 1e-3) -> float:

@@ -119,7 +119,9 @@ def solve(
         run = Run(problem, link_of(terms.l1, terms.l2, problem.n_features), rule, seed, start, n_threads)
         converged = run.until(trace, max_epochs)
     else:
-        part = StrongPart(problem, terms, rule.strong_part)
+        squares = float(np.vdot(problem.rows.data, problem.rows.data))
+        lam = first_strength(problem.loss, squares, problem.rows.n_rows)
+        part = StrongPart(problem.penalty, problem.n_features, rule.strong_part, lam)
         run = Run(problem, part.link(), rule, seed, start, n_threads if rule.strong_part == "l2" else 1)
         converged = run.until(trace, max_epochs, part)
     return run.solution(trace, converged)
@@ -147,30 +149,38 @@ def link_of(l1: Any, l2: Any, n_features: int) -> Any:
     return kernels.Nets(l1, 1.0 / l2)
 
 
+def first_strength(loss: Loss, squares: float, n_rows: int) -> float:
+    """Return a strength that makes the first steps easy: about as curved as the loss itself.
+
+    `squares` is the sum of all features squared.
+    """
+    return max(squares / n_rows**2 * min(loss.smoothness, 1.0), 1e-12)
+
+
 class StrongPart:
     """The strongly convex part that stands in for missing squares, and how weak it may get."""
 
-    def __init__(self, problem: Problem, terms: Terms, kind: str):
-        self.l1, self.l2, self.kind, self.d = terms.l1, terms.l2, kind, problem.n_features
+    def __init__(self, penalty: Penalty, n_features: int, kind: str, lam: float):
+        terms = net_terms(penalty, n_features)
+        self.l1, self.l2, self.kind, self.d, self.lam = terms.l1, terms.l2, kind, n_features, lam
         if kind == "q_norm" and (np.ndim(terms.l1) > 0 or np.any(terms.l2)):
-            raise TypeError(f"strong_part='q_norm' takes L1 with one strength for all weights, got {problem.penalty!r}")
+            raise TypeError(f"strong_part='q_norm' takes L1 with one strength for all weights, got {penalty!r}")
         self.p = max(np.log(self.d), 2.0)
         self.kappa = self.d ** (2.0 / self.p) * (self.p - 1.0) if kind == "q_norm" else 1.0
         self.thinnest = float(np.min(np.where(np.equal(self.l2, 0.0), self.l1, np.inf)))
-        # As strong as makes the first steps easy: about as curved as the loss itself.
-        smoothness, rows = problem.loss.smoothness, problem.rows
-        self.lam = max(float(np.vdot(rows.data, rows.data)) / rows.n_rows**2 * min(smoothness, 1.0), 1e-12)
         self.floor = np.inf
 
-    def link(self) -> Any:
-        """Return how weights follow from v with this part added."""
+    def link(self, share: float = 1.0) -> Any:
+        """Return how weights follow from v with this part added; `share` of the penalty and of the part."""
         from ..kernels import sdca as kernels
 
         if self.kind == "q_norm":
+            lam = share * self.lam
             return kernels.QNorm(
-                float(self.l1), 1.0 / (self.lam * self.kappa), self.p, 1.0 / self.lam, np.array([1.0, 0.0])
+                share * float(self.l1), 1.0 / (lam * self.kappa), self.p, 1.0 / lam, np.array([1.0, 0.0])
             )
-        return link_of(self.l1, np.where(np.equal(self.l2, 0.0), self.lam, self.l2)[()], self.d)
+        l2 = np.where(np.equal(self.l2, 0.0), self.lam, self.l2)[()]
+        return link_of(np.multiply(share, self.l1), share * l2, self.d)
 
     def size(self, w: Array) -> float:
         """Return the part's value at w."""
@@ -180,12 +190,12 @@ class StrongPart:
             return 0.5 * self.lam * self.kappa * norm * norm
         return 0.5 * self.lam * float(np.sum(np.square(w)[np.broadcast_to(np.equal(self.l2, 0.0), w.shape)]))
 
-    def weaken(self, estimate: float, w: Array, accuracy: float, room: float) -> bool:
-        """Weaken the part if the gap left with it is less than its own value; tell whether it was.
+    def weaken(self, estimate: float, size: float, accuracy: float, room: float) -> bool:
+        """Weaken the part if the gap left with it is less than `size`, its own value; tell whether it was.
 
         `accuracy` is eps; `room` is P - D(0), which bounds l1 ||w*||_1.
         """
-        if estimate > max(self.size(w), 0.1 * accuracy):
+        if estimate > max(size, 0.1 * accuracy):
             return False
         least = accuracy / (self.kappa * (room / self.thinnest) ** 2) if room > 0.0 else 0.0
         self.floor = least if self.lam > least else _WEAKEN * self.lam

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,7 @@ from .problem import Problem, Solution, Trace
 if TYPE_CHECKING:
     from .sdca import Rule, StrongPart
 
-_SKIP = 0.01  # of the mean local gap: rows below it have settled
+SKIP = 0.01  # of the mean local gap: rows below it have settled
 _SETTLED = 0.03  # of the gap estimate: where the others come below it, all rows are due again,
 _AGAIN = 3  # and after so many passes' work on them
 _FEATURES = 0.25  # 1/mu as a part of the rows' mean curvature,
@@ -67,11 +68,11 @@ class Run:
         self.epoch, self.skip, self.drawn = 0, 0.0, 0
         self.picked: Array | None = None
         self.coef, self.intercept, self.factors = np.zeros(problem.n_features), 0.0, np.ones(2)
-        self.scale = _scale(problem)
+        self.scale = 1.0 if problem.loss.kind == "binary" else scale_of(np.std(rows.y), np.abs(rows.y).max())
         self.bend(link)
         if start is not None:
             self._begin(start)
-        self.shift, self.spread = float(self.state.bias[1]), 0.1 * self.scale
+        self.intercepts = Intercepts(float(self.state.bias[1]), 0.1 * self.scale)
 
     def _begin(self, start: Solution) -> None:
         from ..kernels.conjugates import clip
@@ -115,25 +116,20 @@ class Run:
                 last = trace.history[-1]
                 size = max(abs(last.primal), abs(last.dual))
                 ratio = last.gap / estimate if estimate > 0.0 else ratio
-            if part is not None and part.weaken(estimate, self.coef, trace.tol * size, self._room(trace)):
+            if part is not None and part.weaken(estimate, part.size(self.coef), trace.tol * size, self._room(trace)):
                 self.bend(part.link())
                 ratio, due = np.inf, min(due, self.epoch + 2)
         return False
 
     def _pass(self) -> float:
         """Move all rows, then those that have not settled; return the sum of the local gaps that all were met with."""
-        n = self.problem.rows.n_rows
         if self.rule.output != "last":
             self._maybe_begin_anew()
         if self.n_threads > 1 and self.epoch:
             self._sum_up()
-        estimate, kept = self._sweep(self.order)
-        if self.rule.sampling == "permutation" and self.rule.output == "last":
-            met, work = estimate, 0
-            while kept and work + kept <= _AGAIN * n and met > _SETTLED * estimate:
-                work += kept
-                met, kept = self._sweep(self.order[:kept])
-        self.skip = _SKIP * estimate
+        again = self.rule.sampling == "permutation" and self.rule.output == "last"
+        estimate = go_over(self._sweep, self.order, again)
+        self.skip = SKIP * estimate
         return estimate
 
     def _sweep(self, order: Array) -> tuple[float, int]:
@@ -263,7 +259,7 @@ class Run:
         self.kernels.weights(self.link, v, w)
         shifts = np.zeros(1)
         if problem.fit_intercept:
-            shifts = np.array([bias[1], self.shift, self.shift - self.spread, self.shift + self.spread])
+            shifts = self.intercepts.tried(float(bias[1]))
 
         def work(first: int, last: int) -> Array:
             out = np.zeros(len(shifts) + 1)
@@ -274,19 +270,10 @@ class Run:
         sums = np.sum(self._each(work, problem.rows.n_rows), axis=0)
         k = int(np.argmin(sums[:-1]))
         if problem.fit_intercept:
-            self._move_shift(shifts, sums[:-1], k)
+            self.intercepts.move(shifts, sums[:-1], k)
         self.intercept = float(shifts[k])
         primal = float(sums[k]) + self.net.primal(w)
         return trace.certify(self.epoch, primal, -float(sums[-1]) - bound, int(np.count_nonzero(w)))
-
-    def _move_shift(self, shifts: Array, losses: Array, k: int) -> None:
-        """Guess, for the next certificate, which intercept is best for the weights: the top of a parabola."""
-        b, a, c = losses[1:]
-        bend = a - 2.0 * b + c
-        guess = self.shift + 0.5 * self.spread * float(a - c) / float(bend) if bend > 0.0 else float(shifts[k])
-        step = float(np.clip(guess - shifts[k], -4.0 * self.spread, 4.0 * self.spread))
-        to = float(shifts[k]) + (step if k else 0.0)
-        self.shift, self.spread = to, max(min(abs(to - self.shift), self.spread), 0.1 * self.spread)
 
     def _room(self, trace: Trace) -> float:
         """Return P less the least that the mean loss can be: what the penalty has at most at the optimum."""
@@ -307,9 +294,41 @@ class Run:
         return Solution(self.coef, self.intercept, alpha, trace.history, converged)
 
 
-def _scale(problem: Problem) -> float:
-    """Return the scale of predictions: 1 for classes, how far apart labels are for numbers."""
-    y = problem.rows.y
-    if problem.loss.kind == "binary" or not len(y):
-        return 1.0
-    return max(float(np.std(y)), 1e-6 * float(np.abs(y).max()), 1e-6)
+def go_over(sweep: Callable[[Array], tuple[float, int]], order: Array, again: bool = True) -> float:
+    """Sweep over all rows, then `again` over those that have not settled; return the first sum of local gaps.
+
+    `sweep` moves the rows of an order once, brings those that are to go on to its front, and returns the sum of their
+    local gaps and how many these are.
+    """
+    estimate, kept = sweep(order)
+    met, work = estimate, 0
+    while again and kept and work + kept <= _AGAIN * len(order) and met > _SETTLED * estimate:
+        work += kept
+        met, kept = sweep(order[:kept])
+    return estimate
+
+
+@dataclass
+class Intercepts:
+    """Which intercepts a certificate tries: the solver's own, and three about the best guess so far."""
+
+    guess: float
+    spread: float
+
+    def tried(self, own: float) -> Array:
+        """Return them, the solver's own first."""
+        return np.array([own, self.guess, self.guess - self.spread, self.guess + self.spread])
+
+    def move(self, shifts: Array, losses: Array, k: int) -> None:
+        """Guess, from the mean losses at those tried, the k-th the least, which is best: the top of a parabola."""
+        b, a, c = losses[1:]
+        bend = a - 2.0 * b + c
+        guess = self.guess + 0.5 * self.spread * float(a - c) / float(bend) if bend > 0.0 else float(shifts[k])
+        step = float(np.clip(guess - shifts[k], -4.0 * self.spread, 4.0 * self.spread))
+        to = float(shifts[k]) + (step if k else 0.0)
+        self.guess, self.spread = to, max(min(abs(to - self.guess), self.spread), 0.1 * self.spread)
+
+
+def scale_of(spread: Any, largest: Any) -> float:
+    """Return the scale of predicted numbers: the labels' standard deviation, if they differ; of classes it is 1."""
+    return max(float(spread), 1e-6 * float(largest), 1e-6)
