@@ -112,10 +112,10 @@ def tried(trial: Trial) -> Result:
         for name in METHODS
         if METHODS[name].penalized
     }
-    strength = contest.strength("RDA", KEPT, train)
+    strength, plain = contest.strength("RDA", KEPT, train)
     outcomes = {}
     for name in METHODS:
-        rate = contest.best_rate(name, train, L1(strength))
+        rate = plain if name == "RDA" else contest.best_rate(name, train, L1(strength))
         outcomes[name] = contest.play(name, rate, train, test, L1(strength))
     return Result(strength, outcomes, free)
 

@@ -151,23 +151,23 @@ class Contest:
         """Return the rate with the fewest mistakes in one pass over the rows."""
         return fewest(lambda rate: self.mistakes(method, rate, rows, penalty), rates or METHODS[method].rates)
 
-    def strength(self, method: str, kept: float, rows: RowBlock, limits: tuple[float, float] = (1e-6, 1e-1)) -> float:
-        """Return the strength of an l1 penalty with which the method keeps about so large a share of the weights.
+    def strength(self, method: str, kept: float, rows: RowBlock) -> tuple[float, float]:
+        """Return the strength of an l1 penalty with which the method keeps about so large a share, and its rate.
 
-        It depends on the rate, and the best rate on it: first the rate without a penalty, then strength and rate in
-        turn, twice.
+        The one depends on the other: first comes the best rate without a penalty, then the strength at this rate, the
+        best rate with it, and the strength at that rate.
         """
-        rate = self.best_rate(method, rows)
-        for _ in range(2):
 
-            def share(strength: float, rate: float = rate) -> float:
+        def strength_at(rate: float) -> float:
+            def share(strength: float) -> float:
                 learner = self.learner(method, rate, L1(strength))
                 learner.learn(rows)
                 return nonzero(learner)
 
-            strength = strength_for(share, kept, *limits)
-            rate = self.best_rate(method, rows, L1(strength))
-        return strength
+            return strength_for(share, kept, 1e-6, 1e-1)
+
+        rate = self.best_rate(method, rows, L1(strength_at(self.best_rate(method, rows))))
+        return strength_at(rate), rate
 
     def play(
         self, method: str, rate: float, train: RowBlock, test: RowBlock, penalty: Penalty | None = None
