@@ -11,10 +11,17 @@ import pytest
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Any]:
     """Two worker processes of one thread each, with nannies that start them anew when they die."""
-    distributed = pytest.importorskip("distributed")
-    with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, memory_limit="1GiB", dashboard_address=":0"
-    ) as made:
+    import dask
+    from distributed import LocalCluster
+
+    from proxstream.cluster.clients import PATIENT
+
+    with (
+        dask.config.set(PATIENT),
+        LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, memory_limit="1GiB", dashboard_address=":0"
+        ) as made,
+    ):
         yield made
 
 

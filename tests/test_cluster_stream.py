@@ -263,6 +263,42 @@ def test_what_is_refused(client, rows):
         DaskStreamClassifier(FTRL).fit([dask.delayed((np.zeros((0, 2)), np.zeros(0)))])
 
 
+# ---- the command line
+
+
+def train(*words):
+    command = [sys.executable, "-m", "proxstream", "train", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_the_command_line_learns_the_same_model(cluster, files, tmp_path):
+    """One file is one lane, so that the learner is that of a run without a cluster."""
+    on = "--cluster", cluster.scheduler_address, "--rows-per-round", 3_000
+    told = train(files[0], "-o", tmp_path / "there.psm", "--l1", 1e-4, *on)
+    assert told.returncode == 0, told.stderr
+    assert train(files[0], "-o", tmp_path / "here.psm", "--l1", 1e-4, "--quiet").returncode == 0
+    here, there = (ps.load(tmp_path / f"{name}.psm") for name in ("here", "there"))
+    for name, array in here.learner.state_dict().items():
+        np.testing.assert_array_equal(array, there.learner.state_dict()[name])
+    assert (here.classes, here.reading) == (there.classes, there.reading)
+    assert [line["rows"] for line in there.history] == [1024, 3072, 5000, 5000]
+    columns = told.stderr.splitlines()
+    assert any("mean loss" in line for line in columns)
+    assert any(line.split()[:2] == ["rows", "5,000"] for line in columns)
+
+
+def test_the_command_line_names_what_a_cluster_cannot_do(files, tmp_path):
+    for words, said in (
+        (("--cluster", "local:1", "--algorithm", "sgd"), "is no sum over rows"),
+        (("--cluster", "local:1", "--holdout", "10"), "--holdout does not go with --cluster"),
+        (("--rows-per-round", "5"), "--rows-per-round goes with --cluster"),
+    ):
+        told = train(files[0], "-o", tmp_path / "m.psm", *words)
+        assert told.returncode == 2
+        assert said in " ".join(told.stderr.split())
+    assert not (tmp_path / "m.psm").exists()
+
+
 # ---- more than memory
 
 

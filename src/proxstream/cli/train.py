@@ -15,7 +15,6 @@ from .show import Show
 
 if TYPE_CHECKING:
     from ..training.order import Order
-    from ..training.run import Run
 
 # What may be told of a run that goes on from a model.
 WITH_INITIAL = (
@@ -123,6 +122,13 @@ def train(
         bool, typer.Option("--weights-only", help="Write a small model that predicts and cannot learn on.")
     ] = False,
     initial: Annotated[str | None, typer.Option(metavar="MODEL", help="Go on from a model.")] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS|local[:N]", help="Learn on a Dask cluster; the files are its workers'."),
+    ] = None,
+    rows_per_round: Annotated[
+        int, typer.Option(metavar="ROWS", help="Cluster: rows of all workers together between two sums.")
+    ] = 1 << 17,
     list_algorithms: Annotated[
         bool, typer.Option("--list", is_eager=True, callback=_list, help="List the algorithms and their parameters.")
     ] = False,
@@ -135,6 +141,11 @@ def train(
     files, parameters = _split(data)
     order = _order(files, parameters, told)
     given = {name for name in told if _is_given(context, name)} | set(parameters)
+    if cluster is None and "rows_per_round" in given:
+        raise UsageError("--rows-per-round goes with --cluster")
+    if cluster is not None:
+        _run_on(cluster, rows_per_round, order, Show(quiet, metrics_file), given)
+        return
     _run(order, Show(quiet, metrics_file), given)
 
 
@@ -236,6 +247,46 @@ def _run(order: Order, show: Show, given: set[str]) -> None:
         show.summary(run)
 
 
+def _run_on(address: str, rows: int, order: Order, show: Show, given: set[str]) -> None:
+    """Run on a Dask cluster, which is imported here and nowhere else."""
+    from ..training import Interrupted
+    from ..training.run import OutputError, check_output
+
+    try:
+        from ..cluster.clients import connected
+        from ..cluster.train import REFUSED, ClusterRun
+        from ..engines.sums import refusal
+    except ImportError as error:
+        raise UsageError(f"--cluster needs Dask ({error.name}): pip install 'proxstream[cluster]'") from None
+    try:
+        check_output(order.output)
+    except OutputError as error:
+        raise UsageError(str(error)) from None
+    for name in sorted(given & set(REFUSED)):
+        raise UsageError(f"--{name.replace('_', '-')} does not go with --cluster: {REFUSED[name]}")
+    with usage():
+        learner = order.learner()
+        if (
+            reason := "rows of a query may lie in two files"
+            if learner.ranking
+            else refusal(learner.algorithm, learner.engine)
+        ):
+            raise ValueError(f"--cluster: {reason}")
+    with connected(address) as client, show:
+        run = ClusterRun(order, show, client, rows)
+        with _signals(run):
+            try:
+                run()
+            except Interrupted:
+                run.keep()
+                show.stop()
+                raise Stopped(
+                    f"interrupted after {run.session.facts.all_rows:,} rows, kept in {run.keeper.path}; to go on, add "
+                    "--resume to the command"
+                ) from None
+        show.summary(run)  # type: ignore[arg-type]
+
+
 def _solve(order: Order, show: Show, given: set[str]) -> None:
     from .. import modelfile
     from ..training.certified import CertifiedRun
@@ -254,7 +305,7 @@ def _solve(order: Order, show: Show, given: set[str]) -> None:
 
 
 @contextmanager
-def _signals(run: Run) -> Iterator[None]:
+def _signals(run: Any) -> Iterator[None]:
     """Let an interrupt, or a wish to terminate, stop the run between two chunks."""
 
     def stop(number: int, frame: object) -> None:

@@ -6,10 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import dask
 from distributed import Client, Future, LocalCluster
 
 from .. import _checks
 
+# A worker that died starts anew; on a busy machine that takes longer than the 15 s after which it would be given up.
+PATIENT = {"distributed.deploy.lost-worker-timeout": "10 minutes"}
 FANOUT = 8  # results that one task of a reduction takes in
 
 
@@ -44,7 +47,11 @@ def connected(client: Any = None) -> Iterator[Client]:
     if number and not number.isdigit():
         raise ValueError(f"client must be an address, 'local' or 'local:N' with a number of workers, got {client!r}")
     told = {"n_workers": _checks.integer("workers", int(number), low=1), "threads_per_worker": 1} if number else {}
-    with LocalCluster(processes=True, dashboard_address=":0", **told) as cluster, Client(cluster) as made:
+    with (
+        dask.config.set(PATIENT),
+        LocalCluster(processes=True, dashboard_address=":0", **told) as cluster,
+        Client(cluster) as made,
+    ):
         yield made
 
 

@@ -34,6 +34,7 @@ from .parts import Parts
 from .places import Places
 
 AHEAD = 2  # rounds that are under way
+CUT = 16  # rounds after which the client hands on the last sum itself, so that Dask can forget how all came about
 FIRST_ROWS = 1 << 10  # rows of a lane's first round; the next has twice as many, until all have what they should
 RETRIES = 2  # of a task that raised, as when a file could not be reached
 MOST_FAULTS = 20  # rounds in a row that begin again
@@ -165,7 +166,7 @@ class Rounds:
         submitted: deque[_Submitted] = deque()
         began = time.perf_counter()
         while not self._stop:
-            while len(submitted) < AHEAD and planned.more():
+            while len(submitted) < AHEAD and planned.more() and not (submitted and self._due(submitted)):
                 entry = self._submit(planned, self.standing.round + len(submitted), base, submitted)
                 submitted.append(entry)
                 planned, base = entry.after, None
@@ -181,9 +182,15 @@ class Rounds:
             for known in (places, *(entry.after for entry in submitted)):
                 known.told(update.told)
             apply(self.learner, update)
+            if not submitted:
+                self._last = self.client.scatter([update], hash=False, broadcast=True)[0]
             planned = submitted[-1].after if submitted else places
             self._tell(update, places, time.perf_counter() - began)
             began = time.perf_counter()
+
+    def _due(self, submitted: deque[_Submitted]) -> bool:
+        """Tell that the next round waits until the client has the sum of the last one under way."""
+        return (submitted[-1].number + 1) % CUT == 0
 
     def _base(self, *, always: bool = False) -> Future | None:
         """Scatter the state, unless workers can make it themselves or have it already."""
