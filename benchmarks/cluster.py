@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import dask
 import numpy as np
-from distributed import Client, LocalCluster
+from distributed import Client, LocalCluster, wait
 from rich.table import Table
 from scipy.sparse import csr_matrix
 
@@ -52,7 +52,7 @@ def held(client: Client, n: int) -> list[Any]:
     """Return partitions in the workers' memory, those of a lane on the worker where it runs."""
     homes = sorted(client.nthreads())
     futures = [client.submit(partition, k, workers=[homes[k % len(homes)]], pure=False) for k in range(n)]
-    dask.distributed.wait(futures)
+    wait(futures)
     return futures
 
 
