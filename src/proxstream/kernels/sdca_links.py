@@ -135,31 +135,29 @@ def _(link, rows, i):
 
 
 @generic
-def dot(link, v, rows, i):
-    """Return <x_i, w>, in four strands that need not wait for each other."""
-    first, last = rows.indptr[i], rows.indptr[i + 1]
+def dot(link, v, indices, data, first, last):
+    """Return <x, w> of the row with cells first to last, in four strands that need not wait for each other."""
     a, b, c, d = 0.0, 0.0, 0.0, 0.0
     whole = first + (last - first) // 4 * 4
     for q in range(first, whole, 4):
-        a += weight(link, v, rows.indices[q]) * rows.data[q]
-        b += weight(link, v, rows.indices[q + 1]) * rows.data[q + 1]
-        c += weight(link, v, rows.indices[q + 2]) * rows.data[q + 2]
-        d += weight(link, v, rows.indices[q + 3]) * rows.data[q + 3]
+        a += weight(link, v, indices[q]) * data[q]
+        b += weight(link, v, indices[q + 1]) * data[q + 1]
+        c += weight(link, v, indices[q + 2]) * data[q + 2]
+        d += weight(link, v, indices[q + 3]) * data[q + 3]
     for q in range(whole, last):
-        a += weight(link, v, rows.indices[q]) * rows.data[q]
+        a += weight(link, v, indices[q]) * data[q]
     return (a + b) + (c + d)
 
 
 @dot.of(Ridge)
-def _(link, v, rows, i):
-    first, last = rows.indptr[i], rows.indptr[i + 1]
+def _(link, v, indices, data, first, last):
     a, b, c, d = 0.0, 0.0, 0.0, 0.0
     whole = first + (last - first) // 4 * 4
     for q in range(first, whole, 4):
-        a += v[rows.indices[q]] * rows.data[q]
-        b += v[rows.indices[q + 1]] * rows.data[q + 1]
-        c += v[rows.indices[q + 2]] * rows.data[q + 2]
-        d += v[rows.indices[q + 3]] * rows.data[q + 3]
+        a += v[indices[q]] * data[q]
+        b += v[indices[q + 1]] * data[q + 1]
+        c += v[indices[q + 2]] * data[q + 2]
+        d += v[indices[q + 3]] * data[q + 3]
     for q in range(whole, last):
-        a += v[rows.indices[q]] * rows.data[q]
+        a += v[indices[q]] * data[q]
     return ((a + b) + (c + d)) * link.inverse

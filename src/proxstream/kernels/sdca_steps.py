@@ -37,6 +37,13 @@ def exact(loss, p, y, alpha, c):
     return -implicit_step(loss, p - c * alpha, y, c)
 
 
+@inlined
+def falling(m):
+    """Return 1/(1 + e^m); that of -m takes the same exponential, so a row's gap and its step make it once."""
+    e = math.exp(-abs(m))
+    return (e if m >= 0.0 else 1.0) / (1.0 + e)
+
+
 @exact.of(kinds.Logistic)
 def _(loss, p, y, alpha, c):
     """Solve h(t) = log(t/(1-t)) + m + c (t - t0) = 0 for t = y alpha, by Newton's method.
@@ -49,14 +56,14 @@ def _(loss, p, y, alpha, c):
     mirrored = m + c * (0.5 - t0) < 0.0
     if mirrored:
         m, t0 = -m, 1.0 - t0
-    s = 1.0 / (1.0 + math.exp(min(m, LARGEST_EXPONENT)))
+    s = falling(m)
     t = t0 + (s - t0) / (1.0 + c * max(t0 * (1.0 - t0), s * (1.0 - s)))
     t = min(max(t, SMALLEST), 0.5)
     for _ in range(50):
         inverse = t * (1.0 - t)
         to = t - (math.log(t / (1.0 - t)) + m + c * (t - t0)) * inverse / (1.0 + c * inverse)
         if to < 0.1 * t:
-            s = 1.0 / (1.0 + math.exp(min(m - c * t0, LARGEST_EXPONENT)))
+            s = falling(m - c * t0)
             to = max(to, s / (1.0 + c * s), SMALLEST)
         to = min(to, 0.5)
         # What is left after this step is of the order of its square.
@@ -104,8 +111,8 @@ def rough_gap(loss, p, y, alpha):
 @rough_gap.of(kinds.Logistic)
 def _(loss, p, y, alpha):
     """The relative entropy of t = y alpha to s = 1/(1 + e^m), to second order."""
-    t, s = y * alpha, 1.0 / (1.0 + math.exp(min(y * p, 700.0)))
-    return (t - s) ** 2 / (t * (1.0 - t) + s * (1.0 - s))
+    t, s = y * alpha, falling(y * p)
+    return (t - s) ** 2 / max(t * (1.0 - t) + s * (1.0 - s), SMALLEST)
 
 
 @inlined
