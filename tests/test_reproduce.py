@@ -310,6 +310,11 @@ def test_tasks_keep_their_order_in_processes_and_errors_come_through() -> None:
         Run(jobs=2).map(math.sqrt, [1.0, -1.0], "roots")
 
 
+def test_a_process_that_is_killed_is_told() -> None:
+    with pytest.raises(OSError, match=r"a process of 'leaving' was killed, perhaps for want of memory"):
+        Run(jobs=2).map(os._exit, [3, 3], "leaving")
+
+
 def test_generators_depend_on_seed_and_key_alone() -> None:
     assert Run(seed=1).generator(2, 3).random() == Run(seed=1, jobs=7, quick=True).generator(2, 3).random()
     draws = {Run(seed=s).generator(*key).random() for s in (0, 1) for key in ((0,), (1,), (0, 1))}

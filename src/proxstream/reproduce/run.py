@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from multiprocessing import get_context, parent_process
 from pathlib import Path
@@ -72,6 +73,10 @@ class Run:
         pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_begin)
         try:
             return list(self.track(pool.map(function, todo), label, len(todo)))
+        except BrokenProcessPool:
+            raise OSError(
+                f"a process of {label!r} was killed, perhaps for want of memory: --jobs 1 takes less"
+            ) from None
         finally:
             pool.shutdown(cancel_futures=True)
 
