@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -100,6 +101,8 @@ def _begin() -> None:
 
     os.environ["OMP_NUM_THREADS"] = "1"
     threadpool_limits(1)
+    # An interrupt reaches all processes at once: these go without a word, the parent tells it.
+    signal.signal(signal.SIGINT, lambda *_: os._exit(1))
     threading.Thread(target=_end_with_the_parent, daemon=True).start()
 
 
