@@ -47,6 +47,8 @@ class Outcome:
         Of the report.
     quick, seed, jobs, seconds, date, machine, versions
         How, when, where and with what it was run.
+    needs
+        What the folder of `--data` had to hold.
     """
 
     name: str
@@ -65,6 +67,7 @@ class Outcome:
     date: str
     machine: str
     versions: Mapping[str, str]
+    needs: str | None = None
 
     def to_json(self) -> str:
         """Return the record as JSON; a number that is none is null."""
@@ -117,6 +120,7 @@ def perform(experiment: Experiment, run: Run, folder: Path) -> Outcome:
         date=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         machine=machine(),
         versions={"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}},
+        needs=None if run.quick else experiment.data,
     )
     pictures = {figure.name: drawn(figure) for figure in report.figures}
     files = {f"{experiment.name}-{name}.png": picture.png for name, picture in pictures.items()}

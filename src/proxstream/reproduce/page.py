@@ -76,6 +76,7 @@ thead th { font-weight: 600; white-space: nowrap; border-bottom: 2px solid var(-
 tbody tr:last-child > * { border-bottom: 0; }
 .number { text-align: right; white-space: nowrap; }
 .table { margin: 0 0 2rem; }
+.table td:first-child { white-space: nowrap; }
 .facts th { font-weight: 500; color: var(--soft); width: 13rem; }
 .cards { margin-top: 1.75rem; display: grid; gap: 1.1rem;
   grid-template-columns: repeat(auto-fill, minmax(min(100%, 17.5rem), 1fr)); }
@@ -226,6 +227,7 @@ def _table(table: Table) -> str:
 def _facts(outcome: Outcome) -> str:
     told = {
         **outcome.settings,
+        **({"data folder": outcome.needs} if outcome.needs else {}),
         "run": f"{'quick' if outcome.quick else 'in full'}, seed {outcome.seed}, {outcome.jobs} processes",
         "seconds": f"{outcome.seconds:,.1f}",
         "date": outcome.date,
@@ -241,8 +243,8 @@ def _facts(outcome: Outcome) -> str:
 
 def command(outcome: Outcome) -> str:
     """Return the command that makes the page again."""
-    quick = " --quick" if outcome.quick else ""
-    return f"proxstream reproduce {outcome.name}{quick} --seed {outcome.seed}"
+    how = " --quick" if outcome.quick else " --data DIR" if outcome.needs else ""
+    return f"proxstream reproduce {outcome.name}{how} --seed {outcome.seed}"
 
 
 def _card(outcome: Outcome) -> str:
