@@ -7,6 +7,7 @@
 2. Held-out and progressive loss with 1, 2, 4 and 8 lanes and with rounds of different sizes: lanes are what staleness
    depends on, so two processes play all of them.
 3. What 1 to 100 workers would take, from the costs measured in 1: see `on_paper`.
+4. Prox-SDCA on workers, to the local solver's gap: see `cluster_sdca`.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from proxstream.cluster.clients import FANOUT, PATIENT
 from proxstream.engines import sums
 from proxstream.learner import Learner
 
-from . import harness
+from . import cluster_sdca, harness
 
 BITS, PER_ROW, ROWS = 18, 40, 50_000  # features, non-zeros a row, rows a partition
 ROUND = 1 << 18
@@ -202,6 +203,8 @@ def main(words: list[str]) -> None:
     ]
     figures = {"speed": speeds, "ratio": ratio, "losses": losses, "latency": latency, "on_paper": paper}
     figures |= {"costs": cost._asdict(), "features_by_rows": changed}
+    solved, figures["sdca"] = cluster_sdca.measure(told.quick, repeat)
+    tables += solved
     if told.quick:
         from rich.console import Console
 

@@ -1,0 +1,129 @@
+"""Prox-SDCA on workers: time and rounds to the same gap as the local solver, and what moves in a round.
+
+Local and distributed runs take turns; rows are on the workers before the clock starts. A second table counts rounds for
+more blocks than this machine has cores, in one process: what a larger cluster would need, without its speed.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from distributed import Client, LocalCluster
+from rich.table import Table
+
+import proxstream as ps
+from proxstream.batch import Problem, sdca
+from proxstream.blocks import as_block
+from proxstream.cluster import DaskSDCAClassifier, cocoa
+from proxstream.cluster.cocoa_run import Here, Run
+from proxstream.estimators.rows import part
+
+from . import data
+
+TOL = 1e-4
+WORKERS = (1, 2)
+BLOCKS = (1, 2, 8, 32)
+
+
+def cases(quick: bool) -> list[tuple[data.Stream, str, Any]]:
+    """Return rows, losses and penalties."""
+    text = data.zipf(20_000, 16) if quick else data.zipf(200_000, 18)
+    census = data.one_hot(8_000 if quick else 32_000)
+    strength = 1.0 / text.X.shape[0]
+    return [
+        (text, "logistic", ps.L2(strength)),
+        (text, "hinge", ps.L2(strength)),
+        (text, "logistic", ps.ElasticNet(strength, strength)),
+        (census, "logistic", ps.L2(1e-3)),
+    ]
+
+
+def local(stream: data.Stream, loss: str, penalty: Any) -> dict[str, Any]:
+    """Solve with the local solver, one thread."""
+    problem = Problem(as_block(stream.X, stream.y), stream.X.shape[1], ps.losses.get(loss), penalty)
+    begun = time.perf_counter()
+    found = sdca.solve(problem, tol=TOL)
+    return {"seconds": time.perf_counter() - begun, "rounds": found.history[-1].epoch, "primal": found.primal}
+
+
+def on_workers(client: Client, stream: data.Stream, loss: str, penalty: Any) -> dict[str, Any]:
+    """Solve on as many blocks as there are workers."""
+    cuts = np.array_split(np.arange(stream.X.shape[0]), len(client.nthreads()))
+    rows = client.scatter([(stream.X[at], stream.y[at]) for at in cuts], hash=False)
+    before = _moved(client)
+    begun = time.perf_counter()
+    model = DaskSDCAClassifier(loss, penalty, tol=TOL, client=client, random_state=0).fit(rows)
+    seconds = time.perf_counter() - begun
+    return {
+        "seconds": seconds,
+        "rounds": model.n_iter_,
+        "primal": model.primal_,
+        "told": model.history_[-1].bytes,
+        "moved": (_moved(client) - before) / (model.n_iter_ + 1),
+        "round": statistics.median(b.seconds - a.seconds for a, b in pairwise(model.history_)),
+    }
+
+
+def _moved(client: Client) -> int:
+    return sum(client.run(lambda dask_worker: dask_worker.transfer_outgoing_bytes_total).values())
+
+
+def rounds(stream: data.Stream, loss: str, penalty: Any, k: int) -> int:
+    """Count rounds with k blocks, in this process."""
+    whole = as_block(stream.X, stream.y)
+    cuts = np.linspace(0, whole.n_rows, k + 1).astype(int)
+    blocks = [part(whole, a, b) for a, b in pairwise(cuts)]
+    facts = cocoa.summed_facts([cocoa.facts(block) for block in blocks])
+    job = cocoa.Job(ps.losses.get(loss), penalty, stream.X.shape[1], True, facts.total, k)
+    return Run(Here(), job, blocks, facts, tol=TOL).solve().history[-1].epoch
+
+
+def measure(quick: bool = False, repeats: int = 3) -> tuple[list[Table], dict[str, Any]]:
+    """Return tables and figures."""
+    figures: dict[str, Any] = {}
+    todo = cases(quick)
+    names = [f"{stream.name}; {loss}, {penalty}" for stream, loss, penalty in todo]
+    solved: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    for workers in (0, *WORKERS):
+        if not workers:
+            for name, case in zip(names, todo, strict=True):
+                solved[name, 0] = [local(*case) for _ in range(repeats + 1)][1:]
+            continue
+        with (
+            LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None) as cluster,
+            Client(cluster) as client,
+        ):
+            for name, case in zip(names, todo, strict=True):
+                solved[name, workers] = [on_workers(client, *case) for _ in range(repeats + 1)][1:]
+    timed = Table(
+        "", "solver", "seconds", "times local", "rounds", "seconds a round", "MB told", "MB moved", "primal",
+        title=f"Prox-SDCA to a relative gap of {TOL:g}", title_justify="left",
+    )  # fmt: skip
+    for name in names:
+        base = statistics.median(one["seconds"] for one in solved[name, 0])
+        for workers in (0, *WORKERS):
+            runs = solved[name, workers]
+            seconds, last = statistics.median(one["seconds"] for one in runs), runs[-1]
+            figures.setdefault(name, {})["local" if not workers else f"{workers} workers"] = last | {"seconds": seconds}
+            timed.add_row(
+                name if not workers else "",
+                "local" if not workers else f"{workers} workers",
+                f"{seconds:.2f}",
+                f"{seconds / base:.1f}",
+                str(last["rounds"]),
+                f"{last['round']:.3f}" if workers else "",
+                f"{last['told'] / 1e6:.2f}" if workers else "",
+                f"{last['moved'] / 1e6:.2f}" if workers else "",
+                f"{last['primal']:.6f}",
+            )
+    counted = Table("rounds with so many blocks", *map(str, BLOCKS), title_justify="left")
+    for name, (stream, loss, penalty) in zip(names, todo, strict=True):
+        found = [rounds(stream, loss, penalty, k) for k in BLOCKS]
+        figures[name]["rounds"] = dict(zip(map(str, BLOCKS), found, strict=True))
+        counted.add_row(name, *map(str, found))
+    return [timed, counted], figures
+
