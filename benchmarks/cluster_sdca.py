@@ -126,4 +126,3 @@ def measure(quick: bool = False, repeats: int = 3) -> tuple[list[Table], dict[st
         figures[name]["rounds"] = dict(zip(map(str, BLOCKS), found, strict=True))
         counted.add_row(name, *map(str, found))
     return [timed, counted], figures
-

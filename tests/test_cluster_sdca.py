@@ -6,7 +6,6 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -192,19 +191,6 @@ def test_a_run_goes_on_from_what_was_kept_to_the_same_bits() -> None:
 # -- workers -------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[LocalCluster]:
-    with LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as made:
-        yield made
-
-
-@pytest.fixture
-def client(cluster: LocalCluster) -> Iterator[Client]:
-    with Client(cluster) as made:
-        made.wait_for_workers(2)
-        yield made
-
-
 def dask_rows(y: Any = SIGNS, chunk: int = 40) -> tuple[Any, Any, Any]:
     return da.from_array(X, chunks=(chunk, D)), da.from_array(y, chunks=chunk), da.from_array(C, chunks=chunk)
 
@@ -224,6 +210,9 @@ def test_workers_do_what_this_process_does(client: Client) -> None:
     proof = ps.certificate(model.to_local(), X, SIGNS, sample_weight=C)
     assert proof.primal == pytest.approx(model.primal_, rel=1e-12)
     assert proof.gap <= 1.01 * model.duality_gap_ + 1e-12
+    for method in ("predict", "decision_function", "predict_proba"):
+        said = getattr(model, method)(dask_rows()[0])
+        np.testing.assert_array_equal(said.compute(), getattr(model, method)(X))
 
 
 def test_numbers_from_files_and_classes_against_the_rest(client: Client, tmp_path: Any) -> None:

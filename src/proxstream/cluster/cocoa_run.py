@@ -24,7 +24,7 @@ from ..batch.sdca_run import SKIP, Intercepts, scale_of
 from . import cocoa
 from .cocoa import Command, Facts, Job, View
 
-_FEATURES = 0.1  # 1/mu as a part of the rows' mean curvature: more ties partitions together, and slows all of them,
+_FEATURES = 0.1  # 1/mu as a part of the rows' mean curvature, over sqrt(K): more would tie partitions together,
 _LOSS = 0.01  # and of what a row's step bears beside the curvature of its loss
 
 Alphas = Sequence[tuple[Array, Array]]
@@ -288,7 +288,8 @@ class Run:
         mean = self._bends[0] + (self._bends[1] / self.part.lam if self.part is not None else 0.0)
         smoothness = self.job.loss.smoothness
         flat = 1.0 / smoothness if np.isfinite(smoothness) else self.scale
-        return max(_FEATURES * mean, _LOSS * flat * self.facts.total / (self.facts.heaviest * len(self.blocks)))
+        k = len(self.blocks)
+        return max(_FEATURES * mean / math.sqrt(k), _LOSS * flat * self.facts.total / (self.facts.heaviest * k))
 
     # ---- checkpoints
 

@@ -2,189 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import replace
-from typing import Any, NamedTuple, Self
-from uuid import uuid4
+from typing import Any, Self
 
-import dask.array as da
 import numpy as np
-from dask.delayed import delayed
-from distributed import Client, Future
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .. import _checks
 from .._checks import Array
-from ..batch import Problem, Record, Solution
-from ..blocks import as_block
 from ..estimators import SDCAClassifier, SDCARegressor
 from ..estimators.batch import BatchClassifier, BatchRegressor
-from ..estimators.sdca import _SDCA
+from ..estimators.classifies import has_probabilities
 from ..losses import Loss
 from ..penalties import Penalty
-from . import cocoa
-from .clients import connected
-from .cocoa import Facts, Job
-from .cocoa_run import Outcome, Run
-from .kept import Keeper, settings_of
-from .parts import Parts, parts_of, survey
-from .work import Cluster, Labelled, block_of
+from .fitting import OnBlocks, at_client
+from .parts import parts_of, survey
+from .work import Labelled
 
 
-class RoundRecord(NamedTuple):
-    """One line of the history; `bytes` is what partitions were told and gave, each counted as if alone on a worker."""
-
-    epoch: int
-    seconds: float
-    primal: float
-    dual: float
-    gap: float
-    nnz: int
-    bytes: int
-
-
-class _DaskSDCA(_SDCA):
-    """What both share: from partitions to runs of CoCoA+."""
-
-    output, average_from, n_threads, warm_start = "last", None, 1, False
-    _advice = "raise max_epochs, local_epochs or tol, strengthen the penalty, or scale the features"
-    _local: type
-
-    history_: Any
-    local_epochs: int
-    n_blocks: int | None
-    client: Any
-    checkpoint: Any
-    checkpoint_every: int
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        _checks.integer("local_epochs", self.local_epochs, low=1)
-        _checks.integer("checkpoint_every", self.checkpoint_every, low=1)
-        if self.n_blocks is not None:
-            _checks.integer("n_blocks", self.n_blocks, low=1)
-
-    def _blocks(self, client: Client, parts: Parts, labelled: Labelled) -> tuple[list[Future], list[Facts]]:
-        """Ask the cluster for row blocks, and tell what is in them; empty ones are left out."""
-        wanted = self.n_blocks or sum(client.nthreads().values())
-        groups = np.array_split(np.arange(len(parts)), min(wanted, len(parts)))
-        run = uuid4().hex[:12]
-        blocks = [
-            client.submit(
-                block_of, labelled, [parts.parts[i].load(client) for i in group], key=f"proxstream-block-{run}-{number}"
-            )
-            for number, group in enumerate(groups)
-        ]
-        found: list[Facts] = client.gather(client.map(cocoa.facts, blocks, pure=False))
-        there = [i for i, fact in enumerate(found) if fact.n_rows]
-        if not there or not sum(fact.total for fact in found) > 0.0:
-            raise ValueError("the partitions must have a row whose weight is not zero, got none")
-        return [blocks[i] for i in there], [found[i] for i in there]
-
-    def _solve_all(self, parts: Parts, labelled: Labelled, classes: Sequence[int | None], at: _At) -> Self:
-        """Solve one problem, or one a class, and keep what they give."""
-        penalty, fit_intercept = self._penalty(), bool(self.fit_intercept)
-        blocks, each = self._blocks(at.client, parts, labelled)
-        told, rows = cocoa.summed_facts(each), [fact.n_rows for fact in each]
-        d = parts.n_features or told.n_features
-        penalty.check_shape((d,))
-        job = Job(
-            labelled.loss,
-            penalty,
-            d,
-            fit_intercept,
-            told.total,
-            len(blocks),
-            option=self.option,
-            sampling=self.sampling,
-            strong_part=self.strong_part,
-            local_epochs=self.local_epochs,
-            seed=self._seed(),
-        )
-        keepers, outcomes, sent = [], [], 0
-        for positive in classes:
-            own, keeper, start = replace(job, positive=positive), None, None
-            if self.checkpoint is not None:
-                keeper = Keeper(self.checkpoint, settings_of(own, rows, self.random_state is not None))
-                own, start = keeper.find(own)
-                keepers.append(keeper)
-            run = Run(
-                Cluster(at.client),
-                own,
-                blocks,
-                told,
-                tol=self.tol,
-                max_rounds=self.max_epochs,
-                keep=None if keeper is None else keeper.keep,
-                keep_every=self.checkpoint_every,
-            )
-            outcomes.append(run.solve(start))
-            sent += run.bytes_a_round
-        problem = Problem(as_block(np.zeros((0, d))), d, labelled.loss, penalty, fit_intercept)
-        none = np.empty(0)
-        self.n_features_in_ = d
-        if parts.names:
-            self.feature_names_in_ = np.array(parts.names, dtype=object)
-        self._keep([Solution(o.coef, o.intercept, none, o.history, o.converged) for o in outcomes], problem)
-        self._solutions = []
-        self.history_ = [RoundRecord._make((*record, sent)) for record in self.history_]
-        self.dual_coef_ = _dual(outcomes, rows, at)
-        if all(outcome.converged for outcome in outcomes):
-            for keeper in keepers:
-                keeper.clear()
-        return self
-
-    def to_local(self) -> Any:
-        """Return the model as a `SDCAClassifier` or `SDCARegressor`, which needs no cluster and can be saved.
-
-        Returns
-        -------
-        SDCAClassifier or SDCARegressor
-        """
-        check_is_fitted(self)
-        local = self._local()
-        known = self.get_params(deep=False)
-        local.set_params(**{name: known[name] for name in local.get_params(deep=False) if name in known})
-        fitted = {name: value for name, value in vars(self).items() if name.endswith("_") or name == "_solved"}
-        for name, value in fitted.items():
-            setattr(local, name, value)
-        local.history_ = [Record(*record[:6]) for record in self.history_]
-        local.dual_coef_ = np.asarray(self.dual_coef_)
-        local._solutions = []
-        return local
-
-
-class _At(NamedTuple):
-    """A client, and whether it lives on after the fit."""
-
-    client: Client
-    stays: bool
-
-
-@contextmanager
-def _at(client: Any) -> Iterator[_At]:
-    stays = isinstance(client, Client)
-    if client is None:
-        with suppress(ValueError):
-            stays = Client.current(allow_global=True) is not None
-    with connected(client) as made:
-        yield _At(made, stays)
-
-
-def _dual(outcomes: list[Outcome], rows: list[int], at: _At) -> Any:
-    """Leave dual variables where they are, as a dask array; take them along if the cluster ends with the fit."""
-    columns = [
-        da.concatenate(
-            [da.from_delayed(delayed(alpha), (n,), np.float64) for alpha, n in zip(o.alphas, rows, strict=True)]
-        )
-        for o in outcomes
-    ]
-    dual = columns[0] if len(columns) == 1 else da.stack(columns, axis=1)
-    return dual if at.stays else at.client.compute(dual).result()
-
-
-class DaskSDCAClassifier(BatchClassifier, _DaskSDCA):
+class DaskSDCAClassifier(BatchClassifier, OnBlocks):
     """`SDCAClassifier` on a cluster: CoCoA+ over blocks of rows that stay on Dask's workers.
 
     It minimizes the same objective,
@@ -301,7 +137,7 @@ class DaskSDCAClassifier(BatchClassifier, _DaskSDCA):
         """
         self._check_parameters()
         parts = parts_of(X, y, sample_weight, **reading)
-        with _at(self.client) as at:
+        with at_client(self.client) as at:
             seen = survey(at.client, parts)
             if len(seen.labels) < 2:
                 raise ValueError(f"a classifier needs at least 2 classes, got {seen.labels.tolist()}")
@@ -316,6 +152,49 @@ class DaskSDCAClassifier(BatchClassifier, _DaskSDCA):
             self.classes_ = seen.labels
             return self._solve_all(parts, labelled, range(len(seen.labels)) if many else [None], at)
 
+    def decision_function(self, X: Any) -> Any:
+        """Return the scores; of a dask array or frame a dask array, computed when asked for.
+
+        Parameters
+        ----------
+        X : as of `SDCAClassifier`, or dask array or data frame
+
+        Returns
+        -------
+        array of shape (n_samples,) for two classes, above 0 for classes_[1]; else (n_samples, n_classes)
+        """
+        check_is_fitted(self)
+        return self._said(X, "decision_function", len(self.classes_) if len(self.classes_) > 2 else 0)
+
+    def predict(self, X: Any) -> Any:
+        """Return the class of the best score; of a dask array or frame a dask array.
+
+        Parameters
+        ----------
+        X : as of `SDCAClassifier`, or dask array or data frame
+
+        Returns
+        -------
+        array of shape (n_samples,)
+        """
+        check_is_fitted(self)
+        return self._said(X, "predict", 0, self.classes_.dtype)
+
+    @available_if(has_probabilities)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> Any:
+        """Return the probability of each class; of a dask array or frame a dask array.
+
+        Parameters
+        ----------
+        X : as of `SDCAClassifier`, or dask array or data frame
+
+        Returns
+        -------
+        array of shape (n_samples, n_classes)
+        """
+        check_is_fitted(self)
+        return self._said(X, "predict_proba", len(self.classes_))
+
     def _class_weights(self, classes: Array, counts: Array) -> Array | None:
         if self.class_weight is None:
             return None
@@ -325,7 +204,7 @@ class DaskSDCAClassifier(BatchClassifier, _DaskSDCA):
         return np.array([float(self.class_weight.get(label, 1.0)) for label in classes.tolist()])
 
 
-class DaskSDCARegressor(BatchRegressor, _DaskSDCA):
+class DaskSDCARegressor(BatchRegressor, OnBlocks):
     """`SDCARegressor` on a cluster: CoCoA+ over blocks of rows that stay on Dask's workers.
 
     The objective and the certificate are those of `SDCARegressor`; how it is solved is told in `DaskSDCAClassifier`.
@@ -404,5 +283,18 @@ class DaskSDCARegressor(BatchRegressor, _DaskSDCA):
         """
         self._check_parameters()
         parts = parts_of(X, y, sample_weight, **reading)
-        with _at(self.client) as at:
+        with at_client(self.client) as at:
             return self._solve_all(parts, Labelled(self._loss()), [None], at)
+
+    def predict(self, X: Any) -> Any:
+        """Return the predicted numbers; of a dask array or frame a dask array.
+
+        Parameters
+        ----------
+        X : as of `SDCARegressor`, or dask array or data frame
+
+        Returns
+        -------
+        array of shape (n_samples,)
+        """
+        return self._said(X, "predict")
