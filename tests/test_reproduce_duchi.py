@@ -340,12 +340,12 @@ def test_quick_runs(name: str) -> None:
         assert 0.05 < share["RDA"] < 0.2
         assert share["RDA"] < share["FOBOS"] < share["PA"]
     if name == "adagrad-census":
-        errors = {row[0]: float(row[-2].split()[0]) for row in report.tables[0].rows}
+        errors = {row[0]: float(row[-2]) for row in report.tables[0].rows}
         assert max(errors.values()) < float(report.settings["error of always saying no"])
     if name == "adagrad-mnist":
         assert all(row[1] < 0.3 for row in report.tables[0].rows)
     if name == "adagrad-ranking":
-        assert all(float(row[1]) > 0.5 for row in report.tables[0].rows)  # at random: 0.1
+        assert all(float(row[1]) > 0.5 for row in report.tables[0].rows[::2])  # at random: 0.1
 
 
 def test_one_seed_is_one_result() -> None:
