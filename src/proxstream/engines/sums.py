@@ -48,6 +48,7 @@ import numpy as np
 from .._checks import Array
 from ..algorithms import Algorithm
 from ..kernels import auto, rules
+from ..kernels import sums as kernel
 from .auto import AutoEngine
 from .multiclass import MulticlassEngine
 from .scalar import ScalarEngine
@@ -130,20 +131,17 @@ def add(several: list[Sums]) -> Sums:
     if any(sums.exact for sums in several):
         raise ValueError("exact states are those of one learner alone: they do not add")
     n_features = max(sums.n_features for sums in several)
-    place = np.zeros(n_features, np.int64)
+    place = np.zeros(n_features, np.int32)
     for sums in several:
-        place[sums.features] = 1
-    features = np.flatnonzero(place).astype(several[0].features.dtype)
-    place[features] = np.arange(len(features))
+        kernel.place_of(sums.features, place)
+    features = np.flatnonzero(place).astype(np.int32)
+    place[features] = np.arange(len(features), dtype=np.int32)
     first = several[0]
     cells = np.zeros((len(features), first.cells.shape[1]), first.cells.dtype)
-    sizes = np.zeros(len(features) if first.sizes.ndim and any(len(sums.sizes) for sums in several) else 0)
+    sizes = np.zeros(len(features) if any(len(sums.sizes) for sums in several) else 0)
     bias, clock = np.zeros_like(first.bias), first.clock
     for i, sums in enumerate(several):
-        at = place[sums.features]
-        cells[at] += sums.cells
-        if len(sums.sizes):
-            sizes[at] = np.maximum(sizes[at], sums.sizes)
+        kernel.add(sums.features, place, sums.cells, sums.sizes, cells, sizes)
         bias += sums.bias
         if i:
             clock = _joined(clock, sums.clock)
@@ -158,16 +156,13 @@ def apply(engine: Any, sums: Sums) -> None:
         cells[sums.features] = sums.cells
         engine._bias[:], engine._clock[:] = sums.bias, sums.clock
         return
-    old = cells[sums.features]
+    layout, new, grown = _layout(engine), cells[sums.features], np.zeros(3)
+    kernel.apply(new, *layout, sums.cells, sums.sizes, grown)
+    cells[sums.features] = new
+    kernel.apply(engine._bias, *_bias_layout(engine), sums.bias, np.empty(0), np.zeros(3))
     if isinstance(engine, AutoEngine):
-        cells[sums.features] = _auto_cells(engine, old, sums)
-        engine._bias[:] = _pairs(engine._bias, sums.bias)
+        _apply_clock(engine._parts.rule, engine._clock, sums.clock, grown)
     else:
-        width = engine._state.shape[1]
-        cells[sums.features] = _pairs(old.reshape(-1, width), sums.cells.reshape(-1, _columns(engine))).reshape(
-            old.shape
-        )
-        engine._bias[:] = _pairs(engine._bias, sums.bias)
         engine._clock += sums.clock
 
 
@@ -180,73 +175,68 @@ def _cells(engine: Any) -> Array:
     return state.reshape(engine.n_features, -1) if engine.n_features else state
 
 
-def _columns(engine: Any) -> int:
-    """Return how many numbers a cell's change has: z; z, r^2; or z, r^2, r and what was centred."""
+class Layout(NamedTuple):
+    """Where z, r and the unit stand in a cell, and how many numbers its change has a class; see `kernels.sums`."""
+
+    z_at: Array
+    r_at: Array
+    unit_at: int
+    columns: int
+
+
+def _layout(engine: Any) -> Layout:
+    """Return the layout of a feature's cells: class by class, or for AutoFTRL all z, then all r, then the unit."""
     rule = engine._parts.rule
-    return {rules.RDA: 1, rules.AdaGrad: 3}.get(type(rule), 5)
+    if isinstance(engine, AutoEngine):
+        z = np.arange(engine._classes)
+        return Layout(z, z + engine._classes, 2 * engine._classes if isinstance(rule, auto.PerFeature) else -1, 5)
+    width = engine._state.shape[1]
+    z = np.arange(getattr(engine, "n_classes", 1)) * width
+    columns = {rules.RDA: 1, rules.AdaGrad: 3}.get(type(rule), 5)
+    return Layout(z, z + 1 if columns > 1 else z[:0], -1, columns)
+
+
+def _bias_layout(engine: Any) -> Layout:
+    """Return the layout of the intercepts' cells: z and r, one class a row."""
+    columns = _layout(engine).columns
+    return Layout(np.zeros(1, np.int64), np.ones(1 if columns > 1 else 0, np.int64), -1, columns)
 
 
 def _changes(engine: Any, start: Before, after: Array, lanes: int) -> Sums:
     """Return changes of cells, in the state's precision."""
-    features, dtype = start.features, engine._state.dtype
-    sizes = np.empty(0)
-    if isinstance(engine, AutoEngine):
-        old, new = (_absolute(engine, cells) for cells in (start.cells, after))
-        sizes = new.size
+    layout, auto_engine = _layout(engine), isinstance(engine, AutoEngine)
+    n, classes, columns = len(after), len(layout.z_at), layout.columns
+    sizes = np.empty(n if layout.unit_at >= 0 else 0)
+    weights, intercepts = np.zeros((n, classes), after.dtype), np.zeros((len(engine._bias), 1))
+    rate = 0.0
+    if columns > 3:
         weights, intercepts = _weights(engine, after)
-        kappa = _kappa(engine)
-        change = _change(old.z, old.r, new.z, new.r, new.size[:, None] * weights / kappa, lanes)
-        bias = _change(*_split(start.bias), *_split(engine._bias), intercepts[:, None] / kappa, lanes)
+        rate = 1.0 / _kappa(engine) if auto_engine else float(engine._parts.rule.rate)
+    change = np.empty((n, classes * columns), engine._state.dtype)
+    moved = np.empty(n, bool)
+    kernel.find(start.cells, after, *layout[:3], weights, rate, lanes, columns, change, sizes, moved)
+    bias, own = np.empty((len(engine._bias), columns)), _bias_layout(engine)
+    kernel.find(
+        start.bias,
+        engine._bias,
+        *own[:3],
+        intercepts,
+        rate,
+        lanes,
+        columns,
+        bias,
+        np.empty(0),
+        np.empty(len(bias), bool),
+    )
+    if auto_engine:
         clock = _auto_clock(start.clock, engine._clock, lanes)
     else:
-        width, columns = engine._state.shape[1], _columns(engine)
-        old_cells, new_cells = start.cells.reshape(-1, width), after.reshape(-1, width)
-        rate = getattr(engine._parts.rule, "rate", 0.0)
-        weights, intercepts = _weights(engine, after) if columns == 5 else (np.zeros(1), np.zeros(1))
-        change = _change(*_split(old_cells), *_split(new_cells), rate * weights.reshape(-1, 1), lanes)[:, :columns]
-        change = change.reshape(len(features), -1)
-        bias = _change(*_split(start.bias), *_split(engine._bias), rate * intercepts.reshape(-1, 1), lanes)[:, :columns]
         clock = engine._clock - start.clock
         clock[rules.K] /= lanes
-    moved = (change != 0.0).any(axis=1)
-    if len(sizes):
-        moved |= new.size != old.size
-        sizes = sizes[moved]
-    return Sums(False, engine.n_features, features[moved], change[moved].astype(dtype), sizes, bias, clock)
-
-
-def _split(cells: Array) -> tuple[Array, Array]:
-    """Return z and r of cells, as columns."""
-    r = cells[:, 1:2] if cells.shape[1] > 1 else np.zeros((len(cells), 1))
-    return cells[:, :1].astype(np.float64), r.astype(np.float64)
-
-
-def _change(z: Array, r: Array, new_z: Array, new_r: Array, centred: Array, lanes: int) -> Array:
-    """Return the changes of z and of r^2, its square, that of r, and what of z is centring, side by side."""
-    more = (new_r - r) / lanes
-    squares = more * (new_r + r) / lanes
-    return np.concatenate(((new_z - z) / lanes, squares, squares * squares, more, more * centred), axis=1)
-
-
-def _pairs(cells: Array, change: Array) -> Array:
-    """Return cells (z, r) of one class each with their changes."""
-    z, r = _split(cells)
-    columns = [change[:, k : k + 1].astype(np.float64) for k in range(change.shape[1])]
-    new_z, new_r = _together(z, r, columns)
-    return np.concatenate((new_z, new_r), axis=1)[:, : cells.shape[1]]
-
-
-def _together(z: Array, r: Array, change: list[Array]) -> tuple[Array, Array]:
-    """Return z and r with changes that were added up."""
-    if len(change) == 1:
-        return z + change[0], r
-    # The square of the sum over the sum of squares: by how many learners the coordinate was met.
-    met = np.divide(change[1] * change[1], change[2], out=np.ones_like(r), where=change[2] > 0.0)
-    new_r = np.sqrt(r * r + np.maximum(met, 1.0) * change[1])
-    if len(change) == 3:
-        return z + change[0], new_r
-    surplus = 1.0 - np.divide(new_r - r, change[3], out=np.ones_like(r), where=change[3] > 0.0)
-    return z + change[0] + surplus * change[4], new_r
+    features = start.features
+    if not moved.all():
+        features, change, sizes = features[moved], change[moved], sizes[moved] if len(sizes) else sizes
+    return Sums(False, engine.n_features, features, change, sizes, bias, clock)
 
 
 def _weights(engine: Any, cells: Array) -> tuple[Array, Array]:
@@ -258,18 +248,10 @@ def _weights(engine: Any, cells: Array) -> tuple[Array, Array]:
     finally:
         engine._state = state
     n = len(engine._bias)
-    return weights.reshape(len(cells), -1).astype(np.float64), np.atleast_1d(intercepts)[:n]
+    return weights.reshape(len(cells), -1), np.atleast_1d(intercepts)[:n].reshape(-1, 1)
 
 
 # ---- AutoFTRL
-
-
-class Absolute(NamedTuple):
-    """Cells of AutoFTRL in the units of the data: z and r a class, s a feature."""
-
-    z: Array
-    r: Array
-    size: Array
 
 
 def _kappa(engine: AutoEngine) -> float:
@@ -277,53 +259,7 @@ def _kappa(engine: AutoEngine) -> float:
     return float(begin(engine._parts.rule, engine._parts.penalty, engine._clock).kappa)
 
 
-def _absolute(engine: AutoEngine, cells: Array) -> Absolute:
-    """Return cells without their units: a cell is (z/s, r/s, 1/s), of classes first all z, then all r."""
-    n = engine._classes
-    wide = cells.astype(np.float64)
-    if not isinstance(engine._parts.rule, auto.PerFeature):
-        return Absolute(wide[:, :n], wide[:, n:], np.ones(len(cells)))
-    seen = wide[:, -1] > 0.0
-    size = np.divide(1.0, wide[:, -1], out=np.zeros(len(cells)), where=seen)
-    return Absolute(wide[:, :n] * size[:, None], wide[:, n:-1] * size[:, None], size)
-
-
-def _auto_cells(engine: AutoEngine, cells: Array, sums: Sums) -> Array:
-    """Return cells with changes, and bring the clock up to date, the sizes' product among its numbers."""
-    n, rule, clock = engine._classes, engine._parts.rule, engine._clock
-    old = _absolute(engine, cells)
-    parts = [sums.cells[:, k * n : (k + 1) * n].astype(np.float64) for k in range(5)]
-    z, r = _together(old.z, old.r, parts)
-    new = np.empty_like(cells)
-    unit = np.ones(len(cells))
-    if isinstance(rule, auto.PerFeature):
-        size = np.maximum(old.size, sums.sizes)
-        unit = np.divide(1.0, size, out=np.zeros(len(cells)), where=size > 0.0)
-        new[:, -1] = unit
-        unit = new[:, -1].astype(np.float64)
-    new[:, :n], new[:, n : 2 * n] = z * unit[:, None], r * unit[:, None]
-    _apply_clock(rule, clock, sums.clock)
-    if isinstance(rule, auto.PerFeature):
-        _count_sizes(clock, cells[:, -1].astype(np.float64), unit)
-    auto_scale(rule, clock)
-    return new
-
-
-def _count_sizes(clock: Array, old: Array, new: Array) -> None:
-    """Take changed units into the product of all units: its exponent, mantissa and count."""
-    grown = (new > 0.0) & (new != old)
-    mantissas, exponents = np.frexp(new[grown])
-    less, lower = np.frexp(old[grown])
-    known = less > 0.0
-    logs = np.log2(mantissas) - np.log2(np.where(known, less, 1.0))
-    total = math.log2(clock[auto.MANTISSA]) + float(logs.sum())
-    whole = math.floor(total)
-    clock[auto.SUM] += float(exponents.sum() - lower[known].sum()) + whole + 1
-    clock[auto.MANTISSA] = 2.0 ** (total - whole - 1)
-    clock[auto.COUNT] += np.count_nonzero(~known)
-
-
-def auto_scale(rule: Any, clock: Array) -> None:
+def _scale(rule: Any, clock: Array) -> None:
     """Bring S, or the global scale, up to date (see `kernels.auto.measure`)."""
     if clock[auto.COUNT] == 0.0:
         return
@@ -356,7 +292,8 @@ def _joined(one: Array, other: Array) -> Array:
     return np.asarray(both)
 
 
-def _apply_clock(rule: Any, clock: Array, change: Array) -> None:
+def _apply_clock(rule: Any, clock: Array, change: Array, grown: Array) -> None:
+    """Change a clock; `grown` is what the cells' units add to the exponents, mantissas and count of all units."""
     rows = max(float(change[auto.T]), 1.0)
     clock[ADDED] += change[ADDED]
     constants = rule.constants
@@ -368,5 +305,13 @@ def _apply_clock(rule: Any, clock: Array, change: Array) -> None:
     clock[auto.RECENT :] = change[auto.RECENT :] / rows
     clock[auto.LO] = min(clock[auto.LO], change[auto.LO])
     clock[WIDEST] = np.maximum(clock[WIDEST], change[WIDEST])
-    if not isinstance(rule, auto.PerFeature):
+    if isinstance(rule, auto.PerFeature):
+        exponents, logarithms, new = map(float, grown)
+        total = math.log2(clock[auto.MANTISSA]) + logarithms
+        whole = math.floor(total) + 1
+        clock[auto.SUM] += exponents + whole
+        clock[auto.MANTISSA] = 2.0 ** (total - whole)
+        clock[auto.COUNT] += new
+    else:
         clock[[auto.SUM, auto.COUNT]] += change[[auto.SUM, auto.COUNT]]
+    _scale(rule, clock)
