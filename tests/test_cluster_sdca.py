@@ -197,7 +197,7 @@ def dask_rows(y: Any = SIGNS, chunk: int = 40) -> tuple[Any, Any, Any]:
 
 def test_workers_do_what_this_process_does(client: Client) -> None:
     model = DaskSDCAClassifier(penalty=ps.L2(0.01), tol=1e-6, client=client, n_blocks=3, random_state=7)
-    model.fit(*dask_rows())
+    model.fit(*dask_rows(), classes=[-1.0, 1.0])
     run = run_of(posed("logistic", ps.L2(0.01)), 3, tol=1e-6)
     run.job = replace(run.job, seed=model._seed())
     here = Run(Here(), run.job, run.blocks, run.facts, tol=1e-6).solve()

@@ -15,8 +15,8 @@ a partition's problem is that of Prox-SDCA with a K-th of the penalty, and its k
 Momentum. A round minimizes a bound that touches -D at the point where it starts, as a step of the gradient method
 does, and takes momentum as that does: z_k starts at y/K + v_k - y_k, where y_k = v_k + beta (v_k - its last value) and
 y is the sum of all y_k. Partitions know their own y_k, so this costs one more vector to them. Momentum begins anew when
-a round turns back: sum_k <y_k - v_k+, v_k+ - v_k> > 0 in the metric of the bound. In trials it saved nine rounds of
-ten at K = 32.
+a round turns back: sum_k <y_k - v_k+, v_k+ - v_k> > 0 in the metric of the bound. In a trial with sparse rows and the
+logistic loss 22 rounds became 10 at K = 2, and 84 became 22 at K = 8.
 
 Intercept. As in `proxstream.batch.sdca_run` a feature of value 1 with a strength mu that is not in the objective, whose
 center moves to b after each round: the method of multipliers for sum_i p_i alpha_i = 0.

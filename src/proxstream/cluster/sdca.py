@@ -120,7 +120,7 @@ class DaskSDCAClassifier(BatchClassifier, OnBlocks):
         self.class_weight = class_weight
         self.multi_class = multi_class
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, **reading: Any) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, classes: Any = None, **reading: Any) -> Self:
         """Solve the problem that the rows of all partitions state.
 
         Parameters
@@ -128,6 +128,8 @@ class DaskSDCAClassifier(BatchClassifier, OnBlocks):
         X : dask array, data frame or bag, list of delayed values or futures, or paths
             As `proxstream.cluster.parts.parts_of` takes them.
         y, sample_weight : dask arrays or series cut as X is, columns of the frame; None for files
+        classes : list, optional
+            All labels there are, which spares a pass over files (class_weight="balanced" has to count them anyway).
         **reading
             For files: `format`, `features` and all that `open_stream` takes.
 
@@ -138,19 +140,24 @@ class DaskSDCAClassifier(BatchClassifier, OnBlocks):
         self._check_parameters()
         parts = parts_of(X, y, sample_weight, **reading)
         with at_client(self.client) as at:
-            seen = survey(at.client, parts)
-            if len(seen.labels) < 2:
-                raise ValueError(f"a classifier needs at least 2 classes, got {seen.labels.tolist()}")
-            many = len(seen.labels) > 2
-            loss = self._twin(len(seen.labels))
+            counts = np.empty(0)
+            if classes is None or self.class_weight == "balanced":
+                seen = survey(at.client, parts)
+                counts, known = seen.counts, seen.labels
+            else:
+                known = np.unique(np.asarray(classes))
+            if len(known) < 2:
+                raise ValueError(f"a classifier needs at least 2 classes, got {known.tolist()}")
+            loss = self._twin(len(known))
             if loss.kind != "binary":
                 raise ValueError(
-                    f"{len(seen.labels)} classes: on a cluster each is set against the rest, with a binary loss and "
+                    f"{len(known)} classes: on a cluster each is set against the rest, with a binary loss and "
                     f"multi_class='one_vs_rest'; got loss={self.loss!r}, multi_class={self.multi_class!r}"
                 )
-            labelled = Labelled(loss, seen.labels, self._class_weights(seen.labels, seen.counts))
-            self.classes_ = seen.labels
-            return self._solve_all(parts, labelled, range(len(seen.labels)) if many else [None], at)
+            labelled = Labelled(loss, known, self._class_weights(known, counts))
+            self._solve_all(parts, labelled, range(len(known)) if len(known) > 2 else [None], at)
+        self.classes_ = known
+        return self
 
     def decision_function(self, X: Any) -> Any:
         """Return the scores; of a dask array or frame a dask array, computed when asked for.

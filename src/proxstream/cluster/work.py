@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
+import dask
 import numpy as np
 from distributed import Client, Future
 
@@ -29,8 +30,13 @@ class Cluster:
         return f"proxstream-{name}-{self._run}-{self._number}"
 
     def submit(self, function: Any, *arguments: Any) -> Future:
-        """Return the future of what the function returns."""
-        return self.client.submit(function, *arguments, key=self._key(function.__name__))
+        """Return the future of what the function returns.
+
+        Dual variables of a checkpoint are part of the task, so that Dask can begin there again: that they are large is
+        no mistake that Dask has to warn of.
+        """
+        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TiB"}):
+            return self.client.submit(function, *arguments, key=self._key(function.__name__))
 
     def tree(self, function: Any, handles: Sequence[Future]) -> Future:
         """Return the future of all results put together, in their order."""
