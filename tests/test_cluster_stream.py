@@ -299,6 +299,26 @@ def test_the_command_line_names_what_a_cluster_cannot_do(files, tmp_path):
     assert not (tmp_path / "m.psm").exists()
 
 
+def test_dask_is_imported_when_asked_for_and_named_when_missing(files, tmp_path):
+    told = subprocess.run(
+        [sys.executable, "-c", "import sys, proxstream.cluster, proxstream.cli.train; print('dask' in sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert told.stdout.strip() == "False"
+    without = "import sys\nsys.modules['distributed'] = None\n"
+    for line, said in (
+        ("from proxstream.cluster import DaskStreamClassifier", "needs Dask: pip install 'proxstream[cluster]'"),
+        (
+            f"from proxstream.cli import main; main(['train', {files[0]!r}, '-o', 'm.psm', '--cluster', 'local'])",
+            "needs Dask",
+        ),
+    ):
+        failed = subprocess.run([sys.executable, "-c", without + line], capture_output=True, text=True, check=False)
+        assert said in " ".join(failed.stderr.split())
+
+
 # ---- more than memory
 
 

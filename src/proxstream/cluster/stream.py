@@ -83,13 +83,14 @@ class DaskStreamClassifier(OnDask, StreamClassifier):
 
     Examples
     --------
-    >>> import dask.array as da, numpy as np, proxstream as ps
+    >>> import dask.array as da, numpy as np
+    >>> from distributed import Client
     >>> from proxstream.cluster import DaskStreamClassifier
-    >>> model = DaskStreamClassifier(ps.MirrorDescent(), client="tcp://scheduler:8786")
-    >>> model.rows_per_round
-    131072
-
-    docs/cluster.md fits models on clusters.
+    >>> X = np.random.default_rng(0).normal(size=(4000, 5))
+    >>> with Client(n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None) as client:
+    ...     model = DaskStreamClassifier(client=client).fit(da.from_array(X, chunks=(500, 5)), X[:, 0] > 0)
+    >>> model.lanes_, model.t_, model.to_local().score(X, X[:, 0] > 0) > 0.95
+    (2, 4000, True)
 
     References: L. Xiao, Dual averaging methods for regularized stochastic learning and online optimization, 2010;
     J. Duchi, A. Agarwal, M. Wainwright, Dual averaging for distributed optimization, 2012.
