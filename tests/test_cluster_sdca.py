@@ -238,7 +238,11 @@ def test_numbers_from_files_and_classes_against_the_rest(client: Client, tmp_pat
         DaskSDCAClassifier(client=client).fit(*dask_rows(y))
 
 
-def test_a_killed_worker_changes_nothing(client: Client, cluster: LocalCluster) -> None:
+@pytest.mark.parametrize("every", [None, 4])
+def test_a_killed_worker_changes_nothing(
+    client: Client, cluster: LocalCluster, tmp_path: Any, every: int | None
+) -> None:
+    """Dask goes back to the beginning, or to the last checkpoint, whose alphas are in the tasks themselves."""
     told: dict[str, Any] = {"penalty": ps.L2(1e-3), "tol": 1e-5, "n_blocks": 2, "random_state": 0}
     expected = DaskSDCAClassifier(client=client, **told).fit(*dask_rows())
     assert expected.n_iter_ > 30
@@ -246,14 +250,18 @@ def test_a_killed_worker_changes_nothing(client: Client, cluster: LocalCluster) 
     killed: list[float] = []
 
     def kill() -> None:
-        while sum("advance" in str(key) for key in list(cluster.scheduler.tasks)) < 20:
+        seen: set[str] = set()
+        while len(seen) < 20:
+            seen |= {key for key in map(str, list(cluster.scheduler.tasks)) if "advance" in key} - before
             time.sleep(0.001)
         os.kill(victim, signal.SIGKILL)
         killed.append(time.perf_counter())
 
-    del expected.dual_coef_  # and with it the tasks of that fit
-    thread = threading.Thread(target=kill)
+    before = set(map(str, list(cluster.scheduler.tasks)))
+    thread = threading.Thread(target=kill, daemon=True)
     thread.start()
+    if every is not None:
+        told |= {"checkpoint": tmp_path / "run.ckpt", "checkpoint_every": every}
     model = DaskSDCAClassifier(client=client, **told).fit(*dask_rows())
     ended = time.perf_counter()
     thread.join()
