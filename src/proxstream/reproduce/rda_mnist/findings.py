@@ -27,10 +27,10 @@ class Plan:
     trace_strengths: Sequence[float] = (0.1, 10.0)
     gammas: Sequence[float] = tuple(1000.0 * k for k in range(1, 11))
     gamma_strengths: Sequence[float] = (0.1, 1.0, 10.0)
-    gamma_orders: int = 30
+    gamma_orders: int = 20
     digits: int = 10
     pair_strengths: Sequence[float] = (0.1, 0.3, 1.0, 3.0, 10.0)
-    pair_orders: int = 10
+    pair_orders: int = 5
     shown: float = 1.0  # the strength whose patterns Figure 7 shows
     parts: int = 10
     part_orders: int = 10
