@@ -288,7 +288,7 @@ def _figure(name: str, courses: Mapping[tuple[str, str], Course]) -> Figure:
     game = GAMES[name]
     rows = math.ceil(len(game.algorithms) / 4)
     return Figure(
-        f"regret-{name}",
+        name,
         f"{game.title}: regret beneath its bound",
         "Filled: regret against the best point of the first T rounds. Thin: the linearized regret. Dashed: the bound. "
         + ("The axis of T alone is logarithmic: ln T is a straight line." if game.logarithmic else "Dotted: sqrt(T)."),

@@ -60,7 +60,8 @@ def figures(found: Findings) -> list[Figure]:
             "figure-4",
             f"Error and non-zeros against λ: {easy} (Figure 4)",
             f"Means over {plan.orders} orders of the rows, bars of one standard deviation. Only the first row's "
-            "vertical axis is logarithmic; orders without any error stand at its lower edge.",
+            "vertical axis is logarithmic. At the largest λ SGD's step αλ is longer than the rounding of 0.00001, so "
+            "that weights which hop over zero are counted.",
             partial(_draw_tradeoffs, plan.strengths, found.tradeoffs, _optimum_lines(found)),
             (7.5, 9.0),
         ),

@@ -171,13 +171,19 @@ def _tradeoff_claims(found: Findings) -> Iterable[Claim]:
     best_errors = np.array([found.optima[lam].error for lam in strengths])
     best_counts = np.array([found.optima[lam].nnz for lam in strengths])
     rda = over(RDA_ENHANCED, ERROR).mean(axis=1), over(RDA_ENHANCED, NNZ).mean(axis=1)
+    apart = np.abs(rda[0] - best_errors) > 2.0 * over(RDA_ENHANCED, ERROR).std(axis=1)
+    near = bool(not apart.any() and np.all(np.abs(np.log(rda[1] / best_counts)) < np.log(1.5)))
+    lasting = EXTRA / np.sqrt(len(next(iter(found.traces.values()))))
     yield Claim(
         "RDA's last weights match the optimum's error and sparsity very well (Figure 4).",
         f"Enhanced RDA: error {_list(rda[0], 2)} %, non-zeros {_list(rda[1])}. Optimum: error {_list(best_errors, 2)} "
-        f"%, non-zeros {_list(best_counts)}.",
-        bool(
-            np.all(np.abs(rda[0] - best_errors) < 0.75) and np.all(np.abs(np.log(rda[1] / best_counts)) < np.log(1.5))
-        ),
+        f"%, non-zeros {_list(best_counts)}. Errors are within two standard deviations at {np.count_nonzero(~apart)} "
+        f"of {len(apart)} strengths.",
+        near or (None if not apart[-1] else False),
+        why=""
+        if near
+        else f"At the end of the pass the enhanced threshold λ + γρ/√t is still λ + {lasting:.2f}: weaker λ make "
+        "little difference, and RDA there does what the optimum does at a stronger λ.",
     )
     deviations = {method: over(method, ERROR).std(axis=1) for method in METHODS}
     ratio = np.minimum(deviations["SGD"], deviations["TG, K=10"]) / np.maximum(deviations[RDA_ENHANCED], 1e-3)
@@ -246,20 +252,32 @@ def _pair_claim(found: Findings) -> Claim:
     strengths = found.plan.pair_strengths
     differences = np.array([_pair_means(found, lam)[:, 0] - _pair_optima(found, lam)[:, 0] for lam in strengths])
     ratios = np.array([_pair_means(found, lam)[:, 1] / _pair_optima(found, lam)[:, 1] for lam in strengths])
+    deviations = [finding.outcomes[lam][:, ERROR].std() for finding in found.pairs.values() for lam in strengths]
     near = float(np.mean(np.abs(differences) <= 1.0))
+    agrees = True if near > 0.9 and 0.5 < np.median(ratios) < 2.0 else None if near > 0.6 else False
+    place, column = divmod(int(np.argmax(np.abs(differences))), differences.shape[1])
+    pair = list(found.pairs)[column]
     return Claim(
         "In all 45 pairs RDA trades sparsity for error much as the optimum does (Figure 7).",
         f"Of {differences.size} pairs and strengths, {near:.0%} have RDA's mean error within 1 percent of the test "
-        f"rows of the optimum's; the furthest is {differences.max():+.2f}. RDA has {ratios.min():.2f} to "
-        f"{ratios.max():.2f} times the optimum's non-zeros, median {np.median(ratios):.2f}.",
-        True if near > 0.9 and 0.5 < np.median(ratios) < 2.0 else None if near > 0.6 else False,
+        f"rows of the optimum's, median difference {np.median(differences):+.2f}; the furthest is "
+        f"{differences[place, column]:+.2f} ({pair[0]} and {pair[1]} at λ = {strengths[place]:g}). RDA has "
+        f"{ratios.min():.2f} to {ratios.max():.2f} times the optimum's non-zeros, median {np.median(ratios):.2f}.",
+        agrees,
+        why=""
+        if agrees
+        else "The curves have the same shape, but one pass is not at the optimum yet: the error of its last weights "
+        f"deviates by up to {max(deviations):.1f} percent from order to order in pairs that are hard to tell apart, "
+        "and at the largest λ a dozen weights are left, so that one more or less counts.",
     )
 
 
 def _part_claim(found: Findings) -> Claim:
     errors = _part_errors(found)
     lost = {name: float(values[0] - values.min()) for name, values in errors.items()}
+    best = {name: float(values.min()) for name, values in errors.items()}
     optimum = lost.pop("batch optimum")
+    immune = optimum > max(lost.values()) and float(np.median(list(lost.values()))) < 0.25 * optimum
     return Claim(
         "With a tenth of the rows the batch optimum overfits for small λ; the online methods mostly do not (Figure 8).",
         f"From its best λ to the smallest one, the optimum loses {optimum:.2f} percent of the test rows, the last "
@@ -267,8 +285,10 @@ def _part_claim(found: Findings) -> Claim:
         + ", ".join(f"{name} {value:.2f}" for name, value in lost.items() if "mean" not in name)
         + ", the means of "
         + ", ".join(f"{name.removesuffix(', mean')} {value:.2f}" for name, value in lost.items() if "mean" in name)
-        + ".",
-        optimum > 2.0 * max(lost.values()),
+        + f". But even overfitted the optimum, at {errors['batch optimum'][0]:.2f} %, errs less than any last weights "
+        f"at their best, {min(best[m] for m in METHODS):.2f} %; the means of SGD and TG are better than both."
+        * (errors["batch optimum"][0] < min(best[m] for m in METHODS)),
+        immune,
     )
 
 
