@@ -196,7 +196,7 @@ def perform(run: Run) -> Report:
         "AdaGrad's delta": f"{DELTA:g}",
         "error of always saying no": f"{majority:.4f}",
     }
-    found_claims = claims(results, majority, restless(spread, X.nnz / n))
+    found_claims = claims(results, majority, restless(spread, X.nnz / n), rates)
     return Report(tables(results, spread), [figure(results)], found_claims, settings, people.told)
 
 
@@ -269,7 +269,7 @@ def restless(spread: Mapping[str, Sequence[float]], active: float) -> str:
     )
 
 
-def claims(results: Mapping[str, Seen], majority: float, jumps: str) -> list[Claim]:
+def claims(results: Mapping[str, Seen], majority: float, jumps: str, rates: Mapping[str, float]) -> list[Claim]:
     """Return what section 7.4 says, beside what was seen; `jumps` is the reason where orders differ."""
     errors = {name: np.array(seen.errors) for name, seen in results.items()}
     adaptive, plain = ("AROW", "Ada-RDA"), ("PA", "RDA")
@@ -282,6 +282,10 @@ def claims(results: Mapping[str, Seen], majority: float, jumps: str) -> list[Cla
     best = int(sum(errors["AROW"][i] == min(e[i] for e in errors.values()) for i in range(of)))
     rising = np.diff(ada.nonzeros) < 0, np.diff(l1.nonzeros) < 0
     cost = errors["l1 Ada-RDA"][-1] - errors["Ada-RDA"][-1]
+    uneven = (
+        "The share hangs on the rate as well, and a larger rate leaves fewer weights to either method. Each has the "
+        f"one with the fewest mistakes: l1 RDA {rates['l1 RDA']:.2g}, l1 Ada-RDA {rates['l1 Ada-RDA']:.2g}."
+    )
     return [
         Claim(
             "The adaptive methods have lower errors than PA and RDA at every proportion (Table 4).",
@@ -302,6 +306,7 @@ def claims(results: Mapping[str, Seen], majority: float, jumps: str) -> list[Cla
             f"{ada.nonzeros[-1]:.3f} of the weights with error {ada.errors[-1]:.4f}, against {l1.nonzeros[-1]:.3f} "
             f"with {l1.errors[-1]:.4f} (saying no to all: {majority:.4f}).",
             most(min(sparser, better), of),
+            "" if sparser == of else uneven,
         ),
         Claim(
             "The share of non-zeros falls as more rows are seen.",

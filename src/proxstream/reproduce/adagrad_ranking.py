@@ -251,6 +251,7 @@ def figure(results: Results) -> Figure:
             y = [results[i][method].average for i in order]
             axes.plot(np.arange(1, len(y) + 1), y, linestyle="", label=method, **look(method))
         axes.set_xlabel("classes, in the order of AdaGrad-RDA's precision")
+        axes.set_xticks(range(1, len(order) + 1))
         axes.set_ylabel("average precision")
         axes.legend()
 
@@ -293,7 +294,10 @@ def claims(results: Results) -> list[Claim]:
             "At the same strength AdaGrad-RDA keeps fewer weights than RDA, and RDA's precision is by far the lowest.",
             f"AdaGrad-RDA keeps {top[-1]:.3f}, RDA {ours['RDA'][-1]:.3f}; RDA's average precision is "
             f"{ours['RDA'][0]:.4f}, PA's {ours['PA'][0]:.4f}.",
-            _both(top[-1] < ours["RDA"][-1], ours["RDA"][0] < min(ours[m][0] for m in ("AdaGrad-RDA", "AROW", "PA"))),
+            _both(
+                top[-1] < ours["RDA"][-1],
+                ours["RDA"][0] < 0.98 * min(ours[method][0] for method in ("AdaGrad-RDA", "AROW", "PA")),
+            ),
         ),
     ]
 
