@@ -171,6 +171,7 @@ def counted(claims: Sequence[Claim]) -> str:
 def test_the_docs_tell_the_verdicts_of_the_full_runs() -> None:
     text = (ROOT / "docs" / "reproductions.md").read_text(encoding="utf-8")
     records = outcomes.outcomes(ROOT / "docs" / "reproductions")
+    assert [record.name for record in records] == list(reproduce.EXPERIMENTS)
     for record in records:
         assert f"| [`{record.name}`](#{record.name}) | {record.paper} | {counted(record.claims)} |" in text
     claims = [claim for record in records for claim in record.claims]
