@@ -357,9 +357,9 @@ def _claims(courses: Mapping[tuple[str, str], Course]) -> Sequence[Claim]:
             True if not steep else None,
             why=""
             if not steep
-            else f"Steeper than 1/2 in these rounds: {', '.join(steep)}. AdaGrad divides by the root of the squares "
-            "that it has seen, small ones here, so that its first steps are several times as long as those of the "
-            "others; its regret is still catching up, and well beneath its bound.",
+            else f"Steeper than 1/2 in these rounds: {', '.join(steep)}. A guess, not tried: AdaGrad divides by "
+            "the root of the squares that it has seen, small ones here, so that its steps are longer than the others'. "
+            "Its regret is beneath its bound all the same.",
         ),
         Claim(
             "With a strongly convex penalty regret grows as ln T (Xiao, section 3.2; Duchi et al., Theorem 13).",
