@@ -199,6 +199,9 @@ class Learner:
 
     def _count(self, scores: Array, rows: RowBlock) -> None:
         """Take the losses of these scores into the progressive loss."""
+        if self.n_outputs == 1 and hasattr(self.engine, "suffer"):
+            self.engine.suffer(scores, rows, self._losses)
+            return
         suffered = self.suffered(scores, rows.y)
         weights = rows.c if len(rows.c) else np.ones(len(suffered))
         # Cumulated in order, so that the sums do not depend on how the stream was cut.

@@ -125,7 +125,7 @@ else:
 
     @intrinsic
     def prefetch(typingctx, array, i):  # type: ignore[no-untyped-def]
-        """Ask for the cache line of the flat element i, to be written soon."""
+        """Ask for the cache line of the flat element i: to be read, or threads would fight for those to be written."""
 
         def codegen(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
             data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
@@ -135,8 +135,8 @@ else:
                 "llvm.prefetch", [byte], ir.FunctionType(ir.VoidType(), [byte, word, word, word])
             )
             address = builder.bitcast(builder.gep(data, [arguments[1]]), byte)
-            write, keep, as_data = ir.Constant(word, 1), ir.Constant(word, 3), ir.Constant(word, 1)
-            builder.call(call, [address, write, keep, as_data])
+            read, keep, as_data = ir.Constant(word, 0), ir.Constant(word, 3), ir.Constant(word, 1)
+            builder.call(call, [address, read, keep, as_data])
             return context.get_dummy_value()
 
         return types.void(array, i), codegen

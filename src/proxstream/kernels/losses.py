@@ -25,7 +25,7 @@ from numba.extending import overload
 from .. import losses as library
 from ..losses import Loss, numerics
 from ..losses.custom import Custom
-from .jit import CACHE_FOLDER, INTERPRETED, generic, inlined
+from .jit import CACHE_FOLDER, INTERPRETED, compiled, generic, inlined
 
 LARGEST_EXPONENT = 709.78  # of an exponential that is a number
 
@@ -88,6 +88,15 @@ def value(loss: Any, p: float, y: float) -> float:
 def slope(loss: Any, p: float, y: float) -> float:
     """Return the derivative of phi in p."""
     raise NotImplementedError
+
+
+@compiled
+def suffer(loss, scores, y, c, sums):
+    """Add each row's weight times its loss to sums[0], its weight to sums[1], in order."""
+    for i in range(scores.shape[0]):
+        weight = c[i] if c.shape[0] else 1.0
+        sums[0] += weight * value(loss, scores[i], y[i])
+        sums[1] += weight
 
 
 TUPLES: dict[type[Loss], Any] = {}
