@@ -17,7 +17,6 @@ from typing import Any, NamedTuple, Protocol, Self
 
 from .base import Chunk
 from .formats import Job
-from .labelled import Labelled
 from .text import BOM, Buffer, LineReading, Parsed, Parser, no_rows, read_lines
 
 MOST_PARSERS = 4  # more than a learner on a few threads can follow
@@ -46,19 +45,19 @@ def processors() -> int:
 def read_on_threads(job: Job, parser: Twinned) -> Iterator[Chunk]:
     """Yield the rows of a text source, from `job.start` on, parsed on as many threads as help."""
     n = min(processors(), MOST_PARSERS)
-    if job.settings.labels is not None:
-        parser = Labelled(parser, job.settings.labels)
     if n == 1:
         return read_lines(job, parser)
-    return read_lines(job, parser, lambda *told: ParallelReading(*told, parser=parser, n=n))
+    return read_lines(job, parser, lambda *told: ParallelReading(*told, n=n))
 
 
 class ParallelReading(LineReading):
     """One pass over the lines of a source on several threads."""
 
-    def __init__(self, *told: Any, parser: Twinned, n: int) -> None:
+    parser: Twinned
+
+    def __init__(self, *told: Any, n: int) -> None:
         super().__init__(*told)
-        self._first, self._n = parser, n
+        self._n = n
         self._parsers: SimpleQueue[Twinned] = SimpleQueue()
         self._blocks: deque[Block] = deque()
 
@@ -70,7 +69,7 @@ class ParallelReading(LineReading):
             while not self.job.closed():
                 stop = feed.stop()
                 if stop > feed.at and alone:
-                    yield from self._settled(feed, stop, self._parse(self._first, feed, stop))
+                    yield from self._settled(feed, stop, self._parse(self.parser, feed, stop))
                     alone = not self._twins()
                 elif stop > feed.at:
                     self._blocks.append(Block(feed, stop, pool.submit(self._parse_any, feed, stop)))
@@ -91,7 +90,7 @@ class ParallelReading(LineReading):
 
     def _twins(self) -> bool:
         """Make a parser for each thread, if there can be."""
-        twins = [self._first.twin() for _ in range(self._n)]
+        twins = [self.parser.twin() for _ in range(self._n)]
         for twin in twins:
             if twin is None:
                 return False

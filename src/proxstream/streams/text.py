@@ -156,10 +156,10 @@ class Buffer:
 
 def read_lines(job: Job, parser: Parser, reading: Callable[..., LineReading] | None = None) -> Iterator[Chunk]:
     """Yield the rows of a text source, from `job.start` on."""
-    from .labelled import Labelled
+    from .accepting import Accepting
 
-    if job.settings.labels is not None and not isinstance(parser, Labelled):
-        parser = Labelled(parser, job.settings.labels)
+    if job.settings.labels is not None:
+        parser = Accepting(parser, job.settings.labels)
     with job.source.open(job.closed) as opened:
         check = Checksum(job.seed)
         offset, lines = skim(opened, check, job.start.offset)

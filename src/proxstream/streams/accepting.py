@@ -18,17 +18,17 @@ from .text import NEWLINE, Fault, Parsed, no_rows
 BLANKS = (9, 13, 32)
 
 
-class Labelled:
+class Accepting:
     """A parser of rows whose labels are accepted."""
 
     def __init__(self, parser: Any, accepted: Accepted) -> None:
         self._parser, self._accepted = parser, accepted
         self._lines = 0  # to parse at once, for a while behind a bad label; 0: all
 
-    def twin(self) -> Labelled | None:
+    def twin(self) -> Accepting | None:
         """Return one for another thread, if the parser can have one."""
         other = self._parser.twin()
-        return None if other is None else Labelled(other, self._accepted)
+        return None if other is None else Accepting(other, self._accepted)
 
     def parse(self, buffer: Array, at: int, stop: int) -> Parsed:
         """Parse whole lines up to the first row whose label is not accepted."""
