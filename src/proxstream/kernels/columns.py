@@ -33,9 +33,10 @@ class Columns(NamedTuple):
 @compiled
 def tally(rows, low, high, table):
     """Write of each feature: how many rows have it, the least and the largest <x_j, theta> for low <= theta <= high."""
-    for i in range(rows.indptr.shape[0] - 1):
-        for k in range(rows.indptr[i], rows.indptr[i + 1]):
-            j, x = np.uint64(rows.indices[k]), np.float64(rows.data[k])
+    indptr, indices, data = rows.indptr, rows.indices, rows.data
+    for i in range(indptr.shape[0] - 1):
+        for k in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
+            j, x = np.uint64(indices[k]), np.float64(data[k])
             table[j, 0] += 1.0
             table[j, 1] += min(x * low[i], x * high[i])
             table[j, 2] += max(x * low[i], x * high[i])
@@ -44,12 +45,13 @@ def tally(rows, low, high, table):
 @compiled
 def fill(rows, place, free, idx, val):
     """Write the entries of the features that have a place; free[place] is where a column's next entry goes."""
-    for i in range(rows.indptr.shape[0] - 1):
-        for k in range(rows.indptr[i], rows.indptr[i + 1]):
-            at = place[np.uint64(rows.indices[k])]
+    indptr, indices, data = rows.indptr, rows.indices, rows.data
+    for i in range(indptr.shape[0] - 1):
+        for k in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
+            at = place[np.uint64(indices[k])]
             if at >= 0:
                 slot = np.uint64(free[np.uint64(at)])
-                idx[slot], val[slot] = i, rows.data[k]
+                idx[slot], val[slot] = i, data[k]
                 free[np.uint64(at)] += 1
 
 
@@ -71,63 +73,71 @@ def gather(rows: Any, kept: Any, counts: Any, n_features: int, ones: bool) -> Co
 
 
 @inlined
-def dot(columns, j, v):
-    """Return <x_j, v>, in four strands so that one addition need not wait for another."""
-    first, last = columns.ptr[j], columns.ptr[j + 1]
-    idx, val = columns.idx, columns.val
+def dot(idx, val, first, last, v):
+    """Return the sum of val_k v[idx_k], k from first to last, in four strands: one addition need not wait for another.
+
+    Columns come as their arrays here: to take those out of a record counts references, which is slow for each column.
+    """
+    k, end = np.uint64(first), np.uint64(last)
+    whole = k + (end - k) // np.uint64(4) * np.uint64(4)
     a, b, c, d = 0.0, 0.0, 0.0, 0.0
-    whole = first + (last - first) // 4 * 4
-    for k in range(first, whole, 4):
+    while k < whole:
         a += val[k] * v[idx[k]]
-        b += val[k + 1] * v[idx[k + 1]]
-        c += val[k + 2] * v[idx[k + 2]]
-        d += val[k + 3] * v[idx[k + 3]]
-    for k in range(whole, last):
+        b += val[k + np.uint64(1)] * v[idx[k + np.uint64(1)]]
+        c += val[k + np.uint64(2)] * v[idx[k + np.uint64(2)]]
+        d += val[k + np.uint64(3)] * v[idx[k + np.uint64(3)]]
+        k += np.uint64(4)
+    while k < end:
         a += val[k] * v[idx[k]]
+        k += np.uint64(1)
     return (a + b) + (c + d)
 
 
 @inlined
-def square(columns, j, v):
-    """Return sum_i v_i x_ij^2."""
+def square(idx, val, first, last, v):
+    """Return the sum of v[idx_k] val_k^2."""
     total = 0.0
-    for k in range(columns.ptr[j], columns.ptr[j + 1]):
-        x = np.float64(columns.val[k])
-        total += x * x * v[columns.idx[k]]
+    for k in range(np.uint64(first), np.uint64(last)):
+        x = np.float64(val[k])
+        total += x * x * v[idx[k]]
     return total
 
 
 @compiled
 def largest(columns, out):
     """Write the largest |x_ij| of each column into out[j]."""
-    for j in range(columns.ptr.shape[0] - 1):
+    ptr, val = columns.ptr, columns.val
+    for j in range(ptr.shape[0] - 1):
         x = 0.0
-        for k in range(columns.ptr[j], columns.ptr[j + 1]):
-            x = max(x, abs(np.float64(columns.val[k])))
+        for k in range(np.uint64(ptr[j]), np.uint64(ptr[j + 1])):
+            x = max(x, abs(np.float64(val[k])))
         out[j] = x
 
 
 @compiled
 def products(columns, chosen, v, out):
     """Write <x_j, v> into out[j] for each chosen j."""
+    ptr, idx, val = columns.ptr, columns.idx, columns.val
     for j in chosen:
-        out[j] = dot(columns, j, v)
+        out[j] = dot(idx, val, ptr[j], ptr[j + 1], v)
 
 
 @compiled
 def squares(columns, chosen, v, out):
     """Write sum_i v_i x_ij^2 into out[j] for each chosen j."""
+    ptr, idx, val = columns.ptr, columns.idx, columns.val
     for j in chosen:
-        out[j] = square(columns, j, v)
+        out[j] = square(idx, val, ptr[j], ptr[j + 1], v)
 
 
 @compiled
 def combine(columns, chosen, w, z):
     """Add sum_j w_j x_j over the chosen j to z."""
+    ptr, idx, val = columns.ptr, columns.idx, columns.val
     for j in chosen:
         if w[j] != 0.0:
-            for k in range(columns.ptr[j], columns.ptr[j + 1]):
-                z[columns.idx[k]] += columns.val[k] * w[j]
+            for k in range(np.uint64(ptr[j]), np.uint64(ptr[j + 1])):
+                z[idx[k]] += val[k] * w[j]
 
 
 class Rows(NamedTuple):
@@ -140,21 +150,23 @@ class Rows(NamedTuple):
 
 @compiled
 def _count_rows(columns, chosen, indptr):
+    ptr, idx = columns.ptr, columns.idx
     for j in chosen:
-        for k in range(columns.ptr[j], columns.ptr[j + 1]):
-            indptr[columns.idx[k] + np.uint32(1)] += 1
+        for k in range(np.uint64(ptr[j]), np.uint64(ptr[j + 1])):
+            indptr[idx[k] + np.uint32(1)] += 1
     for i in range(indptr.shape[0] - 1):
         indptr[i + 1] += indptr[i]
 
 
 @compiled
 def _fill_rows(columns, chosen, free, indices, data):
+    ptr, idx, val = columns.ptr, columns.idx, columns.val
     for at in range(chosen.shape[0]):
         j = chosen[at]
-        for k in range(columns.ptr[j], columns.ptr[j + 1]):
-            slot = np.uint64(free[columns.idx[k]])
-            indices[slot], data[slot] = at, columns.val[k]
-            free[columns.idx[k]] += 1
+        for k in range(np.uint64(ptr[j]), np.uint64(ptr[j + 1])):
+            slot = np.uint64(free[idx[k]])
+            indices[slot], data[slot] = at, val[k]
+            free[idx[k]] += 1
 
 
 def by_rows(columns: Columns, chosen: Any, n: int) -> Rows:
@@ -164,3 +176,42 @@ def by_rows(columns: Columns, chosen: Any, n: int) -> Rows:
     rows = Rows(indptr, np.empty(indptr[-1], np.uint32), np.empty(indptr[-1], columns.val.dtype))
     _fill_rows(columns, chosen, indptr[:-1].copy(), rows.indices, rows.data)
     return rows
+
+
+# -- some columns, straight from rows --------------------------------------------------------------
+
+
+@compiled
+def _select(X, place, first, last, indptr, indices, data):
+    begin, columns, values = X.indptr, X.indices, X.data
+    end = np.uint64(0)
+    for i in range(first, last):
+        for k in range(np.uint64(begin[i]), np.uint64(begin[i + 1])):
+            at = place[columns[k]]
+            indices[end], data[end] = at, values[k]  # overwritten by the next if it is not wanted: no branch to guess
+            end += np.uint64(at >= 0)
+        indptr[i + 1] = end
+
+
+@compiled
+def _transpose(rows, free, idx, val):
+    indptr, indices, data = rows.indptr, rows.indices, rows.data
+    for i in range(indptr.shape[0] - 1):
+        for k in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
+            slot = np.uint64(free[indices[k]])
+            idx[slot], val[slot] = i, data[k]
+            free[indices[k]] += 1
+
+
+def pick(X: Any, place: Any, m: int) -> Columns:
+    """Return the m features with a place >= 0 as columns in that order, by one pass over the rows."""
+    indptr = np.zeros(len(X.indptr), np.int64)
+    room = len(X.data) + 1  # address space, of which only what is written becomes memory
+    rows = Rows(indptr, np.empty(room, np.uint32), np.empty(room, X.data.dtype))
+    _select(X, place, 0, len(indptr) - 1, *rows)
+    rows = Rows(indptr, rows.indices[: indptr[-1]], rows.data[: indptr[-1]])
+    ptr = np.zeros(m + 1, np.int64)
+    np.cumsum(np.bincount(rows.indices, minlength=m), out=ptr[1:])
+    columns = Columns(ptr, np.empty(ptr[-1], np.uint32), np.empty(ptr[-1], X.data.dtype))
+    _transpose(rows, ptr[:-1].copy(), columns.idx, columns.val)
+    return columns

@@ -19,17 +19,19 @@ def add(columns, chosen, X, c, first, H):
     `chosen` are columns, X the same by rows. One column's products with those before it are summed up side by side,
     in a vector that stays near the processor, which all of H would not.
     """
+    ptr, idx, val = columns.ptr, columns.idx, columns.val
+    indptr, indices, data = X.indptr, X.indices, X.data
     sums = np.zeros(chosen.shape[0])
     for j in range(first, chosen.shape[0]):
         sums[: j + 1] = 0.0
-        for k in range(columns.ptr[chosen[j]], columns.ptr[chosen[j] + 1]):
-            i = np.int64(columns.idx[k])
-            x = c[i] * columns.val[k]
+        for k in range(np.uint64(ptr[chosen[j]]), np.uint64(ptr[chosen[j] + 1])):
+            i = idx[k]
+            x = c[i] * val[k]
             if x != 0.0:
-                q, end = X.indptr[i], X.indptr[i + 1]
-                while q < end and X.indices[q] <= j:
-                    sums[X.indices[q]] += x * X.data[q]
-                    q += 1
+                q, end = np.uint64(indptr[i]), np.uint64(indptr[i + np.uint32(1)])
+                while q < end and indices[q] <= j:
+                    sums[indices[q]] += x * data[q]
+                    q += np.uint64(1)
         for k in range(j):
             H[j, k] += sums[k]
             H[k, j] = H[j, k]

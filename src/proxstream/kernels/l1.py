@@ -67,11 +67,13 @@ def sweep(columns, order, r, D, H, u, l1, l2, most, slack):
     that rests at 0, with a slope further than `slack` inside its threshold, leaves the list. Return how many stay (they
     are moved to the front), the sum of the violations met and the largest, and the entries of columns that were read.
     """
+    ptr, idx, val = columns.ptr, columns.idx, columns.val
     kept, total, largest, entries = 0, 0.0, 0.0, 0
     for c in range(order.shape[0]):
         j = order[c]
-        g, x = dot(columns, j, r), u[j]
-        entries += columns.ptr[j + 1] - columns.ptr[j]
+        first, last = ptr[j], ptr[j + 1]
+        g, x = dot(idx, val, first, last, r), u[j]
+        entries += last - first
         if x == 0.0 and abs(g) <= l1[j]:
             if abs(g) >= l1[j] - slack:
                 order[kept] = j
@@ -83,16 +85,16 @@ def sweep(columns, order, r, D, H, u, l1, l2, most, slack):
         total += far
         largest = max(largest, far)
         if H[j] < 0.0:
-            H[j] = square(columns, j, D)
+            H[j] = square(idx, val, first, last, D)
         if H[j] + l2[j] == 0.0:
             continue
         u[j] = min(max(shrunk(x, g, H[j], l1[j], l2[j]), x - most[j]), x + most[j])
         move = u[j] - x
         if move != 0.0:
-            entries += columns.ptr[j + 1] - columns.ptr[j]
-            for k in range(columns.ptr[j], columns.ptr[j + 1]):
-                i = columns.idx[k]
-                r[i] += columns.val[k] * (D[i] * move)
+            entries += last - first
+            for k in range(np.uint64(first), np.uint64(last)):
+                i = idx[k]
+                r[i] += val[k] * (D[i] * move)
     return kept, total, largest, entries
 
 

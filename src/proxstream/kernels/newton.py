@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from .jit import compiled
 from .taylor import taylor
 
@@ -35,30 +37,37 @@ def along(loss, y, p, z, t, step, first, last):
 @compiled
 def gram(X, one, c, first, last, H):
     """Add sum_i c_i x_i x_i' to H + H', each pair of features on one side of the diagonal alone, the diagonal whole."""
-    end = H.shape[0] - 1
+    indptr, indices, data = X.indptr, X.indices, X.data
+    cells, size, longest = H.ravel(), np.uint64(H.shape[0]), 0
+    for i in range(first, last):
+        longest = max(longest, indptr[i + 1] - indptr[i])
+    at, x = np.empty(longest, np.uint64), np.empty(longest)  # the row, as the inner loop likes it
     for i in range(first, last):
         if c[i] == 0.0:
             continue
-        begin = X.indptr[i]
-        for q in range(begin, X.indptr[i + 1]):
-            x = c[i] * X.data[q]
-            row = H[X.indices[q]]
-            for r in range(begin, q + 1):
-                row[X.indices[r]] += x * X.data[r]
+        begin, length = np.uint64(indptr[i]), np.uint64(indptr[i + 1] - indptr[i])
+        for q in range(length):
+            at[q], x[q] = indices[begin + q], data[begin + q]
+        for q in range(length):
+            cx, row = c[i] * x[q], at[q] * size
+            for r in range(q + np.uint64(1)):
+                cells[row + at[r]] += cx * x[r]
         if one != 0.0:
-            for q in range(begin, X.indptr[i + 1]):
-                H[end, X.indices[q]] += c[i] * X.data[q]
-            H[end, end] += c[i]
+            row = (size - np.uint64(1)) * size
+            for q in range(length):
+                cells[row + at[q]] += c[i] * x[q]
+            cells[size * size - np.uint64(1)] += c[i]
 
 
 @compiled
 def scaled_rows(X, one, c, rows, out):
     """Write sqrt(c_i) x_i of the rows that are told to a dense matrix that was zero."""
+    indptr, indices, data = X.indptr, X.indices, X.data
     for k in range(rows.shape[0]):
         i = rows[k]
-        root = math.sqrt(c[i])
-        for q in range(X.indptr[i], X.indptr[i + 1]):
-            out[k, X.indices[q]] = root * X.data[q]
+        root, row = math.sqrt(c[i]), out[k]
+        for q in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
+            row[indices[q]] = root * data[q]
         out[k, -1] = root * one
 
 

@@ -25,7 +25,7 @@ from ..._checks import Array
 from ...kernels import columns as kernels
 from ...kernels.l1 import violations
 from ..problem import Problem, Solution, Trace
-from . import gram
+from . import gram, squares
 from .gram import Gram
 from .point import Point, Strengths
 from .proof import Proof
@@ -49,7 +49,12 @@ def solve(
     n_threads: int = 1,
 ) -> Solution:
     """Minimize (1) until the duality gap is at most `tol` of the objective, or for `max_epochs`."""
-    psi = strengths(problem)
+    psi, trace = strengths(problem), Trace(tol)
+    if problem.loss.name == "squared" and np.all(psi.l1 > 0.0):
+        solution, ended = squares.solve(problem, psi, trace, max_epochs, start, n_threads)
+        if ended:
+            return solution
+        start = solution if solution.coef.any() else start
     w = np.zeros(problem.n_features) if start is None else np.array(start.coef, dtype=np.float64)
     b = [0.0 if start is None else float(start.intercept)] * problem.fit_intercept
     kept, counts = survivors(problem, psi)
@@ -60,8 +65,8 @@ def solve(
         Strengths(np.append(psi.l1[kept], zeros), np.append(psi.l2[kept], zeros)),
         np.append(w[kept], b),
     )
-    proof, trace, descent = Proof(problem, at, start), Trace(tol), _Descent(at, seed, tol)
-    epoch, slopes = 0, None
+    proof, descent = Proof(problem, at, start), _Descent(at, seed, tol)
+    epoch, slopes = len(trace.history), None
     while True:
         at.refresh()
         proof.settle()
@@ -94,7 +99,7 @@ def strengths(problem: Problem) -> Strengths:
     unbounded = bool(np.all(np.isneginf(terms.lo)) and np.all(np.isposinf(terms.hi)))
     if terms.bends or terms.coupled is not None or not unbounded:
         raise TypeError(f"penalty must be a sum of L1, L2 and ElasticNet, got {problem.penalty!r}")
-    return Strengths(*(np.broadcast_to(term, shape).astype(np.float64) for term in (terms.l1, terms.l2)))
+    return Strengths(*(np.broadcast_to(np.asarray(term, np.float64), shape) for term in (terms.l1, terms.l2)))
 
 
 def survivors(problem: Problem, psi: Strengths) -> tuple[Array, Array]:

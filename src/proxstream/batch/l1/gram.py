@@ -13,12 +13,14 @@ The quadratic problem is solved by coordinate passes, which find out which weigh
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..._checks import Array
 from ...kernels import csr_products, newton
 from ...kernels import gram as kernels
-from ...kernels.columns import Rows, by_rows
+from ...kernels.columns import Columns, Rows, by_rows
 from ...kernels.l1 import lowest, violations
 from .point import Point, Strengths
 from .sweeps import Step
@@ -37,11 +39,36 @@ def price(at: Point, live: Array) -> float:
     """Return about how many seconds a Gram matrix of these columns takes."""
     n = len(at.z)
     entries = float(np.sum(at.columns.ptr[live + 1] - at.columns.ptr[live]))
-    return min(0.65 * ROW_PAIR * entries * entries / n, _dense_price(n, len(live)))
+    return float(prices(n, entries, len(live)))
 
 
-def _dense_price(n: int, m: int) -> float:
+def prices(n: int, entries: Any, m: Any) -> Any:
+    """Return about how many seconds Gram matrices of m columns, with these entries in n rows, take."""
+    return np.minimum(0.65 * ROW_PAIR * entries * entries / n, _dense_price(n, m))
+
+
+def _dense_price(n: int, m: Any) -> Any:
     return n * m * (DENSE_ENTRY + m * DENSE_PAIR)
+
+
+def extended(H: Array, columns: Columns, chosen: Array, c: Array) -> Array:
+    """Return the Gram matrix sum_i c_i x_ij x_ik of chosen columns, all c_i >= 0; H is that of the first of them."""
+    before, m, n = len(H), len(chosen), len(c)
+    X = by_rows(columns, chosen, n)
+    grown = np.zeros((m, m))
+    grown[:before, :before] = H
+    counts = np.diff(X.indptr).astype(np.float64)
+    if _dense_price(n, m) * (1.0 - before / m) >= 0.5 * ROW_PAIR * float(counts @ counts) * (1.0 - (before / m) ** 2):
+        kernels.add(columns, chosen, X, c, before, grown)
+        return grown
+    new = np.zeros((m, m - before))
+    for begin in range(0, n, BLOCK):
+        rows = np.arange(begin, min(begin + BLOCK, n))
+        block = np.zeros((len(rows), m + 1), np.float32)
+        newton.scaled_rows(X, 0.0, c, rows, block)
+        new += block[:, :-1].T @ block[:, before:-1]
+    grown[:, before:], grown[before:, :before] = new, new[:before].T
+    return grown
 
 
 class Gram:

@@ -1,0 +1,191 @@
+"""The squared loss on few columns: the lasso and the elastic net through a Gram matrix that grows.
+
+    P(w, b) = (1/2) sum_i p_i (y_i - <x_i, w> - b)^2 + sum_j l1_j |w_j| + (l2_j / 2) w_j^2        all l1_j > 0      (1)
+
+The loss is its own quadratic model, and its Hessian never changes. So columns enter a working set S once, with their
+Gram matrix H = X_S' diag(p) X_S, and (1) on S is then solved without a look at the data (`gram.minimize`). A round is
+
+1. residuals r = y - X w - b from the weights alone, b the best there is, and G = X' diag(p) r of all features;
+2. the certificate, from alpha = s r with the best s that G allows;
+3. features with |G_j| > l1_j enter S (on narrow data all do, at once);
+4. the weights of S.
+
+H may be rounded to 32 bits: each round corrects the weights by slopes that are exact. With an intercept columns are
+centred, which H is told by their means. Where S would grow beyond what a Gram matrix is good for, the rounds give up.
+
+Reference: M. Massias, A. Gramfort, J. Salmon, Celer: a fast solver for the lasso with dual extrapolation, 2018, for
+working sets; J. Friedman, T. Hastie, R. Tibshirani, Regularization paths for generalized linear models via coordinate
+descent, 2010, section 2.2, for descent on Gram matrices.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..._checks import Array
+from ...kernels import columns as column_kernels
+from ...kernels import squares as kernels
+from ...kernels.columns import Columns
+from ...kernels.l1 import violations
+from ..curvature import Factorized, price_of_gram
+from ..dual import balance
+from ..passes import Passes
+from ..problem import Problem, Solution, Trace
+from . import gram
+from .point import Strengths
+
+MOST_COLUMNS = 2000
+NEAR = 0.8  # part of l1 from which a feature's column is fetched, before it is needed
+PASSES_WORTH = 8.0  # what H may cost, in passes over the data
+PASS = 1.5e-9  # seconds an entry
+SOLVED = 1e-5  # part of the violations that weights of S may leave
+STALLED = 3  # rounds that do not halve the gap
+
+
+def solve(
+    problem: Problem, psi: Strengths, trace: Trace, max_epochs: int, start: Solution | None, n_threads: int
+) -> tuple[Solution, bool]:
+    """Minimize (1) by at most so many rounds, until the trace is content; tell whether other ways need not be tried."""
+    with Passes(problem, n_threads) as passes:
+        return _Rounds(problem, psi, passes, start).run(trace, max_epochs)
+
+
+class _Rounds:
+    """The weights on their way, and the best dual point."""
+
+    def __init__(self, problem: Problem, psi: Strengths, passes: Passes, start: Solution | None):
+        self.problem, self.psi, self.passes = problem, psi, passes
+        self.bent = bool(np.any(psi.l2))
+        self.w = np.zeros(problem.n_features) if start is None else np.array(start.coef, dtype=np.float64)
+        self.b, self.dual, self.alpha = 0.0, 0.0, np.zeros(problem.rows.n_rows)  # D(0) = 0
+        self.working: Whole | Working = (Whole if Whole.worth(passes) else Working)(problem, passes)
+
+    def run(self, trace: Trace, max_epochs: int) -> tuple[Solution, bool]:
+        """Go round until the gap is proved."""
+        gap, idle, done = np.inf, 0, False
+        for epoch in range(max_epochs + 1):
+            G, primal = self._look()
+            done = trace.certify(epoch, primal, self.dual, int(np.count_nonzero(self.w)))
+            left = trace.history[-1].gap
+            gap, idle = (left, 0) if left < 0.5 * gap else (gap, idle + 1)
+            if done or epoch == max_epochs or (idle >= STALLED and gap <= 1e-8 * primal):
+                break
+            if idle >= STALLED or not self._improve(G):
+                trace.history.pop()  # another solver begins where this one ends
+                return self._solution(trace, done), False
+        return self._solution(trace, done), True
+
+    def _solution(self, trace: Trace, done: bool) -> Solution:
+        return Solution(self.w, self.b, self.alpha, trace.history, done)
+
+    def _look(self) -> tuple[Array, float]:
+        """Compute all that follows from the weights alone; return G and P."""
+        p, y = self.problem.shares, self.problem.rows.y
+        r = y - self.working.scores(self.w) if self.w.any() else y.copy()
+        if self.problem.fit_intercept:
+            self.b = float(p @ r)
+            r -= self.b
+        theta = p * r
+        primal = 0.5 * float(theta @ r) + self.psi.value(self.w)
+        if self.problem.fit_intercept:  # what rounding leaves of sum_i p_i alpha_i = 0
+            up, down = balance(float(np.sum(np.maximum(theta, 0.0))), float(np.sum(np.minimum(theta, 0.0))))
+            scale = np.where(theta > 0.0, up, down)
+            theta, r = theta * scale, r * scale
+        G = self.passes.transposed(theta)[:-1]
+        linear, square = float(theta @ y), float(theta @ r)
+        s, most = 1.0, float(kernels.limit(G, *self.psi))
+        if not self.bent and square > 0.0:
+            s = linear / square  # maximizes s <theta, y> - s^2 <theta, r> / 2
+        s = min(max(s, 0.0), most)
+        value = s * linear - 0.5 * s * s * square - float(kernels.beyond(G, s, *self.psi))
+        if value > self.dual:
+            self.dual, self.alpha = value, s * r
+        return G, primal
+
+    def _improve(self, G: Array) -> bool:
+        """Let features enter and solve for the weights of S; False if there would be too many."""
+        if not self.working.extend(G, self.w, self.psi.l1):
+            return False
+        S, H = self.working.S, self.working.H
+        w, psi, g = self.w[S], self.psi.of(S), -G[S]
+        far = np.empty(len(S))
+        violations(np.arange(len(S)), w, g, psi.l1, psi.l2, far)
+        self.w[S] = gram.minimize(H, H.diagonal().copy(), g, w, psi, SOLVED * float(far.sum()))
+        return True
+
+
+class Whole:
+    """All features at once, of narrow data."""
+
+    def __init__(self, problem: Problem, passes: Passes):
+        self.problem, self.passes, self.S = problem, passes, np.arange(problem.n_features)
+        self.H = np.empty((0, 0))
+
+    @staticmethod
+    def worth(passes: Passes) -> bool:
+        """Tell whether the whole Gram matrix is cheap."""
+        return passes.size <= MOST_COLUMNS and price_of_gram(passes)[1] <= PASSES_WORTH * PASS * passes.nonzeros
+
+    def extend(self, G: Array, w: Array, l1: Array) -> bool:
+        """Have the Gram matrix."""
+        if len(self.H) == 0:
+            H = Factorized(self.passes, np.zeros(self.passes.size)).hessian(self.problem.shares)
+            self.H = np.ascontiguousarray(H[:-1, :-1])
+            if self.problem.fit_intercept:
+                self.H -= np.outer(H[-1, :-1], H[-1, :-1])
+        return True
+
+    def scores(self, w: Array) -> Array:
+        """Return X w."""
+        return self.passes.times(np.append(w, 0.0))
+
+
+class Working:
+    """Columns that were fetched, and those of them that have entered S, with their Gram matrix."""
+
+    def __init__(self, problem: Problem, passes: Passes):
+        self.problem, self.passes, d = problem, passes, problem.n_features
+        self.fetched, self.S, self.H = np.empty(0, np.int64), np.empty(0, np.int64), np.empty((0, 0))
+        self.place, self.inside = np.full(d, -1, np.int32), np.zeros(d, np.bool_)
+        self.columns = Columns(np.zeros(1, np.int64), np.empty(0, np.uint32), np.empty(0, problem.rows.data.dtype))
+
+    def extend(self, G: Array, w: Array, l1: Array) -> bool:
+        """Let all features enter that want to have a weight; False if their Gram matrix would cost too much."""
+        found = np.empty(len(w), np.int64)
+        near = found[: kernels.above(G, w, self.inside, NEAR, l1, found)]
+        new = near[(w[near] != 0.0) | (np.abs(G[near]) > l1[near])]
+        if len(new) == 0:
+            return True
+        before, S = len(self.S), np.concatenate((self.S, new))
+        if not self._affordable(len(S), len(S) * self.passes.nonzeros / len(w)):
+            return False
+        if np.any(self.place[new] < 0):
+            self.fetched = np.union1d(self.fetched, near)
+            self.place[self.fetched] = np.arange(len(self.fetched), dtype=np.int32)
+            self.columns = column_kernels.pick(self.passes.X, self.place, len(self.fetched))
+        at, ptr = self.place[S].astype(np.int64), self.columns.ptr
+        if not self._affordable(len(S), float(np.sum(ptr[at + 1] - ptr[at]))):
+            return False
+        self.S, self.inside[new] = S, True
+        self.H = gram.extended(self.H, self.columns, at, self.problem.shares)
+        if self.problem.fit_intercept:
+            means = np.zeros(len(self.fetched))
+            column_kernels.products(self.columns, at, self.problem.shares, means)
+            self.H[before:] -= np.outer(means[at[before:]], means[at])
+            self.H[:before, before:] = self.H[before:, :before].T
+        return True
+
+    def _affordable(self, m: int, entries: float) -> bool:
+        """Tell whether a Gram matrix of m columns with so many entries is worth it."""
+        price = float(gram.prices(self.passes.n, entries, m))
+        return m <= MOST_COLUMNS and price <= PASSES_WORTH * PASS * self.passes.nonzeros
+
+    def scores(self, w: Array) -> Array:
+        """Return X w, of weights that are 0 off S once there is an S."""
+        if len(self.S) == 0:
+            return self.passes.times(np.append(w, 0.0))
+        z, at = np.zeros(self.passes.n), self.place[self.S].astype(np.int64)
+        local = np.zeros(len(self.fetched))
+        local[at] = w[self.S]
+        column_kernels.combine(self.columns, at, local, z)
+        return z
