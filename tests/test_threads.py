@@ -167,3 +167,22 @@ def test_parts_of_a_block_share_its_memory() -> None:
     assert middle.n_rows == 2
     assert np.shares_memory(middle.data, rows.data)
     assert middle.c.tolist() == [2.0, 3.0]
+
+
+def test_a_long_block_is_checked_and_counted_by_threads() -> None:
+    n, each = 40_000, 16  # long enough that each thread gets a piece
+    indices = np.arange(n * each, dtype=np.int32) % FEATURES
+    rows = RowBlock(
+        np.arange(n + 1) * each, indices, np.full(n * each, 0.1), np.where(np.arange(n) % 3, 1.0, -1.0), np.ones(n)
+    )
+    learner = Learner(ps.FTRLProximal(0.1), "logistic", n_features=FEATURES, n_threads=2)
+    for at in (0, n * each - 1):
+        for name, wrong, told in (("data", np.nan, "infinity in row"), ("indices", -1, "must be >= 0, got -1")):
+            array = getattr(rows, name).copy()
+            array[at] = wrong
+            with pytest.raises(ValueError, match=told):
+                learner.learn(rows._replace(**{name: array}))
+    assert learner.t == 0
+    scores = learner.learn(rows)
+    assert learner.progressive_loss == pytest.approx(np.mean(losses.logistic.value(scores, rows.y)), rel=1e-12)
+    assert learner.loss_sums[1] == n

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ._checks import Array
+from ._pieces import in_pieces
 
 NO_WEIGHTS = np.empty(0)
 
@@ -49,7 +50,7 @@ class RowBlock(NamedTuple):
         matrix = csr_array((data, indices, self.indptr - first), shape=(self.n_rows, len(weights)))
         return np.asarray(matrix @ weights, dtype=np.float64)
 
-    def check(self) -> int:
+    def check(self, n_threads: int = 1) -> int:
         """Raise a ValueError unless the arrays fit together, which a compiled loop trusts; return n_features."""
         steps = np.diff(self.indptr)
         if len(self.indptr) == 0 or self.indptr[0] < 0 or (steps < 0).any():
@@ -62,15 +63,17 @@ class RowBlock(NamedTuple):
         if len(self.indices) == 0:
             return 0
         # As unsigned numbers negative ones are the largest: one look tells both ends.
-        highest = int(self.indices.view(f"u{self.indices.itemsize}").max())
+        unsigned = self.indices.view(f"u{self.indices.itemsize}")
+        highest = max(in_pieces(lambda start, stop: int(unsigned[start:stop].max()), len(unsigned), n_threads))
         if highest > np.iinfo(self.indices.dtype).max:
             raise ValueError(f"a feature index must be >= 0, got {self.indices.min()}")
         return highest + 1
 
-    def check_finite(self) -> None:
+    def check_finite(self, n_threads: int = 1) -> None:
         """Raise a ValueError that names the first row with a value that is not finite."""
         with np.errstate(over="ignore", invalid="ignore"):
-            if np.isfinite(np.sum(self.data)):  # else some value is not, or the sum overflowed
+            sums = in_pieces(lambda start, stop: np.sum(self.data[start:stop]), len(self.data), n_threads)
+            if np.isfinite(sums).all():  # else some value is not, or a sum overflowed
                 return
         bad = np.flatnonzero(~np.isfinite(self.data))
         if len(bad):

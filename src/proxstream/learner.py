@@ -200,7 +200,7 @@ class Learner:
     def _count(self, scores: Array, rows: RowBlock) -> None:
         """Take the losses of these scores into the progressive loss."""
         if self.n_outputs == 1 and hasattr(self.engine, "suffer"):
-            self.engine.suffer(scores, rows, self._losses)
+            self.engine.suffer(scores, rows, self._losses, self.n_threads)
             return
         suffered = self.suffered(scores, rows.y)
         weights = rows.c if len(rows.c) else np.ones(len(suffered))
@@ -284,13 +284,13 @@ class Learner:
 
     def _check(self, rows: RowBlock) -> int:
         """Raise before anything is touched; return the number of features that the rows need."""
-        n_features = rows.check()
+        n_features = rows.check(self.n_threads)
         for name, values in (("labels", rows.y), ("weights", rows.c)):
             if values.shape != (rows.n_rows,) and not (name == "weights" and len(values) == 0):
                 raise ValueError(f"a block of {rows.n_rows} rows needs as many {name}, got shape {values.shape}")
         if n_features > self.n_features and not self.growing:
             raise ValueError(f"a feature index must be < {self.n_features}, got {n_features - 1}")
-        rows.check_finite()
+        rows.check_finite(self.n_threads)
         bad = ~(np.isfinite(rows.c) & (rows.c >= 0.0))
         if bad.any():
             raise ValueError(f"a weight must be finite and >= 0, got {rows.c[bad][0]} in row {int(np.argmax(bad))}")

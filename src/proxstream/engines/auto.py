@@ -113,9 +113,9 @@ class AutoEngine:
         threads.learn(rows, self._bias, scores, n_threads, learn_chunk)
         return scores
 
-    def suffer(self, scores: Array, rows: RowBlock, sums: Array) -> None:
+    def suffer(self, scores: Array, rows: RowBlock, sums: Array, n_threads: int = 1) -> None:
         """Add the rows' losses at these scores of one output, and their weights, to the sums."""
-        losses.suffer(self._parts.loss, scores, rows.y, rows.c, sums)
+        threads.suffer(self._parts.loss, scores, rows, sums, n_threads)
 
     def predict(self, rows: RowBlock) -> Array:
         """Return <w, x> + intercept, (rows,) or (rows, classes); features without a cell count 0."""

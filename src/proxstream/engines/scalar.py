@@ -9,7 +9,7 @@ import numpy as np
 
 from .._checks import Array
 from ..blocks import RowBlock
-from ..kernels import averaged, driver, losses
+from ..kernels import averaged, driver
 from ..kernels.averaged import LAST, SUM, Means
 from ..kernels.driver import Model
 from ..kernels.penalties import Bounded
@@ -84,9 +84,9 @@ class ScalarEngine:
             driver.learn(self._parts, rows, self._model(), scores)
         return scores
 
-    def suffer(self, scores: Array, rows: RowBlock, sums: Array) -> None:
+    def suffer(self, scores: Array, rows: RowBlock, sums: Array, n_threads: int = 1) -> None:
         """Add the rows' losses at these scores, and their weights, to the sums."""
-        losses.suffer(self._parts.loss, scores, rows.y, rows.c, sums)
+        threads.suffer(self._parts.loss, scores, rows, sums, n_threads)
 
     def _learn_rows(self, rows: RowBlock, bias: Array, clock: Array, scores: Array) -> None:
         model = self._model()._replace(bias=bias, clock=clock)

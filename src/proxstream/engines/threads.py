@@ -14,12 +14,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 
 from .._checks import Array
+from .._pieces import in_pieces
 from ..blocks import RowBlock
-from ..kernels import driver
+from ..kernels import driver, losses
 from ..kernels.driver import Model, Parts
 
 CHUNK = 4096  # rows between two looks at what the other threads made of the intercept
@@ -72,6 +74,20 @@ def learn_settling(
         if stop < rows.n_rows:
             learn_rows(part(rows, stop, stop + 1), model.bias, model.clock, scores[stop : stop + 1])
         start = stop + 1
+
+
+def suffer(loss: Any, scores: Array, rows: RowBlock, sums: Array, n_threads: int) -> None:
+    """Add the rows' losses at these scores, and their weights, to the sums; by one thread, in the rows' order."""
+    if n_threads == 1:
+        losses.suffer(loss, scores, rows.y, rows.c, sums)
+        return
+
+    def piece(start: int, stop: int) -> Array:
+        own, some = np.zeros(2), part(rows, start, stop)
+        losses.suffer(loss, scores[start:stop], some.y, some.c, own)
+        return own
+
+    sums += np.sum(in_pieces(piece, rows.n_rows, n_threads, fewest=CHUNK), axis=0)
 
 
 def part(rows: RowBlock, start: int, stop: int) -> RowBlock:

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .driver import longest
-from .jit import INTERPRETED, compiled, generic, inlined, prefetch
+from .jit import INTERPRETED, ask_for_cell, compiled, generic, inlined
 from .losses import slope
 from .penalties import Bounded
 
@@ -344,7 +344,7 @@ def learn(parts, rows, model, out):
     """Learn from each row in turn; out gets the prediction made before learning it. A row's indices are distinct."""
     rule, penalty, loss = parts.rule, parts.penalty, parts.loss
     state, bias, clock = model.state, model.bias, model.clock
-    width, end, has_bias = state.shape[1], rows.indptr[-1], bias.shape[0] > 0
+    end, has_bias = rows.indptr[-1], bias.shape[0] > 0
     buffers = room(longest(rows.indptr), state.dtype)
     for n in range(rows.y.shape[0]):
         c = rows.c[n] if rows.c.shape[0] else 1.0
@@ -353,7 +353,7 @@ def learn(parts, rows, model, out):
         row = narrowed(wide, state)
         for q in range(m):
             if first + q + AHEAD < end:
-                prefetch(state, width * np.int64(rows.indices[first + q + AHEAD]))
+                ask_for_cell(state, np.int64(rows.indices[first + q + AHEAD]))
             j = np.int64(rows.indices[first + q])
             i = unit_of(rule, row, state, j, 2)
             u = rows.data[first + q] * i

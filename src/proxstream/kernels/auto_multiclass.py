@@ -28,12 +28,11 @@ from .auto import (
     unit_of,
 )
 from .driver import longest
-from .jit import compiled, generic, inlined, prefetch
+from .jit import ask_for_cells, compiled, generic, inlined
 from .losses import slope
 from .multiclass import OneVsRest, slopes
 
 AHEAD = 32  # non-zeros between asking for cells and using them
-LINE = 64  # bytes of a cache line
 
 
 @generic
@@ -80,7 +79,7 @@ def learn(parts, rows, model, out):
                 p[a], held[a] = b[a], b[a] * share
         for q in range(m):
             if first + q + AHEAD < end:
-                _ask(state, width * np.int64(rows.indices[first + q + AHEAD]), width)
+                ask_for_cells(state, width * np.int64(rows.indices[first + q + AHEAD]), width)
             j = np.int64(rows.indices[first + q])
             i = unit_of(rule, row, state, j, unit_at)
             u, f = rows.data[first + q] * i, floor(rule, row, i, evidence(state, j, classes))
@@ -166,11 +165,3 @@ def _weights(parts, row, state, j, w):
     f = floor(parts.rule, row, i, evidence(state, j, classes))
     for a in range(classes):
         w[a] = solve(parts.penalty, row, state[j, a], state[j, classes + a], i, f)[0] * i
-
-
-@inlined
-def _ask(state, first, span):
-    """Ask for `span` numbers from the flat element `first` on."""
-    for s in range(0, span, LINE // state.itemsize):
-        prefetch(state, first + s)
-    prefetch(state, first + span - 1)

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .driver import AHEAD, longest
-from .jit import compiled, generic, inlined, prefetch
+from .jit import ask_for_cell, compiled, generic, inlined
 from .penalties import Bounded, clip
 from .rules import (
     AROW,
@@ -173,7 +173,7 @@ def learn(parts, rows, model, means, out):
     """Do what `driver.learn` does, and keep the sums of the points played."""
     rule, penalty = parts.rule, parts.penalty
     state, bias, clock, table = model.state, model.bias, model.clock, model.table
-    width, end, has_bias = state.shape[1], rows.indptr[-1], bias.shape[0] > 0
+    end, has_bias = rows.indptr[-1], bias.shape[0] > 0
     weights = np.empty(longest(rows.indptr), state.dtype)
     for i in range(rows.y.shape[0]):
         c = rows.c[i] if rows.c.shape[0] else 1.0
@@ -186,7 +186,7 @@ def learn(parts, rows, model, means, out):
             p, v = b, spread(parts.bias_rule, bias, 0)
         for q in range(first, last):
             if q + AHEAD < end:
-                prefetch(state, width * np.int64(rows.indices[q + AHEAD]))
+                ask_for_cell(state, np.int64(rows.indices[q + AHEAD]))
             j, x = np.int64(rows.indices[q]), rows.data[q]
             w = weight(rule, penalty, shared, state, table, j)
             weights[q - first] = w

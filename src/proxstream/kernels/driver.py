@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .jit import compiled, inlined, prefetch
+from .jit import ask_for_cell, compiled, inlined
 from .rules import EPOCH, NOW, accumulate, begin, finish, pull, settle, spread, spreads, weight
 
 AHEAD = 64  # non-zeros between asking for a cell and using it
@@ -92,7 +92,7 @@ def gather(state, indices, data, first, n, end, cells, x):
     width = state.shape[1]
     for q in range(n):
         if first + q + AHEAD < end:
-            prefetch(state, width * np.int64(indices[first + q + AHEAD]))
+            ask_for_cell(state, np.int64(indices[first + q + AHEAD]))
         j = np.int64(indices[first + q])
         x[q] = data[first + q]
         cells[q, 0] = state[j, 0]

@@ -140,3 +140,23 @@ else:
             return context.get_dummy_value()
 
         return types.void(array, i), codegen
+
+
+LINE = 64  # bytes of a cache line
+
+
+@inlined
+def ask_for_cell(state, j):  # type: ignore[no-untyped-def]
+    """Ask for the cell of feature j: a few numbers, of which three may lie across the end of a cache line."""
+    width = state.shape[1]
+    prefetch(state, width * j)
+    if width > 2:
+        prefetch(state, width * j + width - 1)
+
+
+@inlined
+def ask_for_cells(state, first, span):  # type: ignore[no-untyped-def]
+    """Ask for `span` numbers from the flat element `first` on."""
+    for s in range(0, span, LINE // state.itemsize):
+        prefetch(state, first + s)
+    prefetch(state, first + span - 1)

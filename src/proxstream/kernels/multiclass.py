@@ -19,11 +19,10 @@ import numpy as np
 from . import losses
 from .driver import SMALLEST, longest
 from .groups import brought, norm_strength, read_row, settle_rows, unit, write_row
-from .jit import compiled, generic, inlined, prefetch
+from .jit import ask_for_cells, compiled, generic, inlined
 from .rules import EPOCH, NOW, PassiveAggressive, accumulate, begin, finish, pull, spread, spreads, weight
 
 AHEAD = 32  # non-zeros between asking for cells and using them
-LINE = 64  # bytes of a cache line
 
 
 class OneVsRest(NamedTuple):
@@ -111,14 +110,6 @@ def _(rule, suffered, v, c, g):
 # -- the loop ------------------------------------------------------------------------------------
 
 
-@inlined
-def _ask(state, first, span):
-    """Ask for `span` numbers from the flat element `first` on."""
-    for s in range(0, span, LINE // state.itemsize):
-        prefetch(state, first + s)
-    prefetch(state, first + span - 1)
-
-
 @compiled
 def learn(parts, classes, rows, model, out):
     """Learn from each row in turn; out gets the scores before learning it. Labels are the classes 0, 1, ..."""
@@ -142,7 +133,7 @@ def learn(parts, classes, rows, model, out):
                 p[a], v[a] = b[a], spread(parts.bias_rule, bias, a)
         for q in range(first, last):
             if q + AHEAD < end:
-                _ask(state, span * np.int64(rows.indices[q + AHEAD]), span)
+                ask_for_cells(state, span * np.int64(rows.indices[q + AHEAD]), span)
             j, x, at = np.int64(rows.indices[q]), rows.data[q], (q - first) * classes
             read_row(penalty, rule, shared, L, state, model.table, j, weights, at, work)
             for a in range(classes):
