@@ -15,7 +15,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from proxstream.kernels import hashing, lines, numbers, vwtext, xxhash
+from proxstream.kernels import hashing, lines, numbers, xxhash
 from proxstream.kernels.words import PAD
 from proxstream.streams import sheets
 from proxstream.streams.base import Settings
@@ -152,7 +152,7 @@ def test_checksums_do_not_depend_on_the_cut(pieces: list[bytes], seed: int) -> N
 @given(st.binary(max_size=40), st.integers(0, 2**32 - 1))
 def test_names_are_hashed_as_everywhere(name: bytes, seed: int) -> None:
     expected = murmur3(name, seed)
-    assert vwtext.hashed(padded(name, b"\xff" * PAD), 0, len(name), np.uint32(seed)) == expected
+    assert hashing.hashed(padded(name, b"\xff" * PAD), 0, len(name), np.uint32(seed)) == expected
     assert hashing.murmur3_32(padded(name), 0, len(name), np.uint32(seed)) == expected
 
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .bits import WIDTH, occurrences, ones
-from .hashing import murmur3_32, murmur3_32_within
+from .hashing import hashed, murmur3_32
 from .jit import compiled
 from .numbers import BAD, GOOD, number
 from .words import (
@@ -286,7 +286,7 @@ def parse_record(buf, at, stop, dialect, columns, n_columns, cells, row, state, 
                 end -= 1
         if role == CATEGORY:
             seed, k = columns.seeds[j], base + columns.places[j]
-            h = murmur3_32_within(buf, start, end, seed)
+            h = hashed(buf, start, end, seed)
             if end == start or (columns.n_nulls and is_null(h, columns, j)):
                 cells.hashes[k], cells.values[k] = columns.absent[j], columns.absent_value
             else:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from .hashing import ONE, finish, mix, murmur3_32
-from .jit import compiled
+from .jit import compiled, compiled_inline
 from .words import pointer
 
 BIT31 = np.uint32(31)
@@ -19,60 +19,87 @@ FIRST_ROOM = 1 << 10
 
 @compiled
 def bucketed(indptr, hashes, values, mask, signed):
-    """Return the rows as CSR arrays: numbers are the hashes' bits in `mask`, equal ones of a row are added up.
+    """Return the rows as CSR arrays: numbers are the hashes' bits in `mask`, equal ones of a row are added up."""
+    n_rows = len(indptr) - 1
+    longest = 0
+    for i in range(n_rows):
+        longest = max(longest, indptr[i + 1] - indptr[i])
+    starts, indices, data, table = _room(n_rows, len(hashes), longest, values)
+    from_hashes, from_values = pointer(hashes), pointer(values)
+    out, start, lost = (pointer(indices), pointer(data)), 0, 0
+    for i in range(n_rows):
+        stop = start
+        for k in range(indptr[i], indptr[i + 1]):
+            stop += _put(out, stop, from_hashes[k], from_values[k], mask, signed)
+        start, lost = _merged(out, start, stop, lost, pointer(table), len(table))
+        starts[i + 1] = start
+    return starts, indices[:start], data[:start]
+
+
+@compiled
+def bucketed_columns(hashes, values, mask, signed):
+    """Return the same of rows that come as columns of cells: hashes[c, i] and values[c, i] are those of row i."""
+    n_cells, n_rows = hashes.shape
+    starts, indices, data, table = _room(n_rows, n_cells * n_rows, n_cells, values)
+    from_hashes, from_values = pointer(hashes.ravel()), pointer(values.ravel())
+    out, start, lost = (pointer(indices), pointer(data)), 0, 0
+    for i in range(n_rows):
+        stop = start
+        for k in range(i, n_cells * n_rows, n_rows):
+            stop += _put(out, stop, from_hashes[k], from_values[k], mask, signed)
+        start, lost = _merged(out, start, stop, lost, pointer(table), len(table))
+        starts[i + 1] = start
+    return starts, indices[:start], data[:start]
+
+
+@compiled
+def _room(n_rows, n_entries, longest, values):
+    """Return CSR arrays for so many entries, and a table for `_merged` of which rows fill half at most."""
+    starts = np.zeros(n_rows + 1, np.int32)
+    indices, data = np.empty(n_entries + 1, np.int32), np.empty(n_entries + 1, values.dtype)
+    room = FIRST_ROOM
+    while room < 2 * longest:
+        room *= 2
+    return starts, indices, data, np.full(room, np.int64(-1))
+
+
+@compiled_inline
+def _put(out, k, h, x, mask, signed):
+    """Put a feature at k; return 0 if it is absent and the next one may overwrite it: no branch to be guessed wrong."""
+    number, value = out
+    number[k] = h & mask
+    value[k] = -x if signed and h >> BIT31 else x
+    return x != 0.0
+
+
+@compiled_inline
+def _merged(out, start, stop, lost, free, room):
+    """Add up equal numbers of a row; return where it ends then, and how many places were lost until here.
 
     Numbers seen in a row are found through a small table of their places. Places never fall, since what sums to 0 and
     is taken out is counted in `lost`; so whatever lies before a row's first place is free, and nothing is ever cleared.
     """
-    n_rows = len(indptr) - 1
-    room = FIRST_ROOM
-    for i in range(n_rows):
-        while room < 2 * (indptr[i + 1] - indptr[i]):
-            room *= 2
-    starts = np.empty(n_rows + 1, np.int32)
-    indices, data = np.empty(len(hashes) + 1, np.int32), np.empty(len(hashes) + 1, values.dtype)
-    table = np.full(room, np.int64(-1))
-    stop = _fill_buckets(indptr, hashes, values, mask, signed, (starts, indices, data), table)
-    return starts, indices[:stop], data[:stop]
-
-
-@compiled
-def _fill_buckets(indptr, hashes, values, mask, signed, out, table):
-    """Fill the CSR arrays `out` and return the number of entries; pointers hold while the caller has the arrays."""
-    starts, indices, data = out
-    free, number, value, last = pointer(table), pointer(indices), pointer(data), np.uint32(len(table) - 1)
-    from_hashes, from_values = pointer(hashes), pointer(values)
-    start, stop, lost = 0, 0, 0
-    starts[0] = 0
-    for i in range(len(indptr) - 1):
-        # Absent features are overwritten by the next one: no branch to be guessed wrong.
-        for k in range(indptr[i], indptr[i + 1]):
-            number[stop] = from_hashes[k] & mask
-            value[stop] = -from_values[k] if signed and from_hashes[k] >> BIT31 else from_values[k]
-            stop += from_values[k] != 0.0
-        twice = False
-        for k in range(start, stop):
-            place = np.uint32(number[k]) & last
+    number, value = out
+    last, twice = np.uint32(room - 1), False
+    for k in range(start, stop):
+        place = np.uint32(number[k]) & last
+        found = free[place] - lost
+        while found >= start and number[found] != number[k]:
+            place = (place + np.uint32(1)) & last
             found = free[place] - lost
-            while found >= start and number[found] != number[k]:
-                place = (place + np.uint32(1)) & last
-                found = free[place] - lost
-            if found < start:
-                free[place] = k + lost
-            else:
-                value[found] += value[k]
-                value[k] = 0.0
-                twice = True
-        if twice:
-            kept = start
-            for k in range(start, stop):
-                number[kept], value[kept] = number[k], value[k]
-                kept += value[k] != 0.0
-            lost += stop - kept
-            stop = kept
-        start = stop
-        starts[i + 1] = stop
-    return stop
+        if found < start:
+            free[place] = k + lost
+        else:
+            value[found] += value[k]
+            value[k] = 0.0
+            twice = True
+    if not twice:
+        return stop, lost
+    kept = start
+    for k in range(start, stop):
+        number[kept], value[kept] = number[k], value[k]
+        kept += value[k] != 0.0
+    return kept, lost + stop - kept
 
 
 @compiled

@@ -16,6 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from .jit import compiled
+from .words import U8, U32, word
 
 LOW = np.uint64(0xFFFFFFFF)
 C1, C2 = np.uint64(0xCC9E2D51), np.uint64(0x1B873593)
@@ -75,15 +76,18 @@ def murmur3_32(buf, start, stop, seed):
 
 
 @compiled
-def murmur3_32_within(buf, start, stop, seed):
-    """Return the hash of buf[start:stop], where four more bytes can be read behind it: what is left is one word."""
-    h, i, end = np.uint64(seed), np.uint64(start), np.uint64(stop)
-    length = end - i
-    while i + FOUR <= end:
-        h = mix(h, word_at(buf, i))
-        i += FOUR
-    rest = word_at(buf, i) & ((ONE << ((end - i) << THREE)) - ONE)
-    return finish(h ^ scramble(rest), length)
+def hashed(buf, at, stop, seed):
+    """Return the hash of buf[at:stop], eight bytes at a time, where as many more can be read behind it."""
+    h, length = np.uint64(seed), stop - at
+    while at + 8 <= stop:
+        w = word(buf, at)
+        h = mix(mix(h, w & LOW), w >> U32)
+        at += 8
+    w = word(buf, at) & ((ONE << (U8 * np.uint64(stop - at))) - ONE)
+    # One more word of 4 bytes or none: as good as chance, so both are computed and a mask takes one.
+    more = ZERO - np.uint64(stop - at >= 4)
+    h ^= (h ^ mix(h, w & LOW)) & more
+    return finish(h ^ scramble(w >> (U32 & more)), length)
 
 
 @compiled

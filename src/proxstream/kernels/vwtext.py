@@ -14,16 +14,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import lines
-from .hashing import LOW, finish, mix, scramble
+from .hashing import LOW, hashed
 from .jit import compiled
 from .lines import AT, COLON, ENTRIES, ERROR, FINE, LINES, MODE, NEWLINE, ROWS, WHERE, blank, invalid_utf8, pointers
 from .numbers import BAD, number
-from .words import HIGH, U8, U32, digits, pointer, trailing_zeros, word
+from .words import HIGH, digits, pointer, trailing_zeros, word
 
 BAR, QUOTE = 124, 39
 EVERY = np.uint64(0x0101010101010101)
 COLONS, BARS, PRINTED = EVERY * np.uint64(COLON), EVERY * np.uint64(BAR), EVERY * np.uint64(33)
-U4, U64, ONE = np.uint64(4), np.uint64(64), np.uint64(1)
 
 
 class Rule(NamedTuple):
@@ -184,21 +183,6 @@ def name_end(buf, at, seen):
         if ends & HIGH:
             return at + (trailing_zeros(ends & HIGH) >> 3), seen
         at += 8
-
-
-@compiled
-def hashed(buf, at, stop, seed):
-    """Return MurmurHash3 of buf[at:stop], eight bytes at a time; `PAD` bytes follow."""
-    h, length = np.uint64(seed), stop - at
-    while at + 8 <= stop:
-        w = word(buf, at)
-        h = mix(mix(h, w & LOW), w >> U32)
-        at += 8
-    w = word(buf, at) & ((ONE << (U8 * np.uint64(stop - at))) - ONE)
-    # One more word of 4 bytes or none: as good as chance, so both are computed and a mask takes one.
-    more = np.uint64(0) - np.uint64(stop - at >= 4)
-    h ^= (h ^ mix(h, w & LOW)) & more
-    return finish(h ^ scramble(w >> (U32 & more)), length)
 
 
 @compiled

@@ -10,9 +10,9 @@ import numpy as np
 
 from .._checks import Array
 from .features import FeatureSpec, Grams
-from .featurizer import Featurizer, RawRows
+from .featurizer import Cells, Featurizer, RawRows
 
-NO_BITS = np.empty(0, np.uint8)
+NO_BITS = np.frombuffer(b"", np.uint8)  # as little to be written to as Arrow's buffers: one type for compiled code
 SHOWN = 40  # characters of a value in an error
 NUMBERS = {"double": np.float64, "float": np.float32, "int64": np.int64, "int32": np.int32}
 _DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
@@ -114,8 +114,15 @@ class ColumnFiller:
 
         strings = as_strings(column)
         data, offsets = string_buffers(strings)
-        put_strings(data, offsets, *validity(strings), self.own, self.nulls, self.absent, hashes, values)
-        return ()
+        wrong = put_strings(data, offsets, *validity(strings), self.own, self.nulls, self.absent, hashes, values)
+        if wrong < 0:
+            return ()
+        hashes[:], values[:] = self.absent
+        return (
+            Bad(
+                wrong, self.name, f"found bytes {offsets[wrong]} to {offsets[wrong + 1]}, expected some of {len(data)}"
+            ),
+        )
 
     def _fill_truths(self, column: Any, hashes: Array, values: Array) -> Iterable[Bad]:
         import pyarrow as pa
@@ -133,15 +140,20 @@ class ColumnFiller:
         if not _same(dictionary, self._dictionary):
             self._dictionary = dictionary
             self._entries = np.empty(len(dictionary), np.uint32), np.empty(len(dictionary), values.dtype)
-            self._told(dictionary.type)(dictionary, *self._entries)
+            if bad := self._told(dictionary.type)(dictionary, *self._entries):
+                self._dictionary = None
+                hashes[:], values[:] = self.absent
+                return [one._replace(row=0) for one in bad]
         if codes.type != pa.int32():
             codes = codes.cast(pa.int32())
         numbers = as_array(codes, np.int32)
-        wrong = put_codes(numbers, *validity(codes), *self._entries, self.absent, hashes, values)
-        if wrong < 0:
+        if put_codes(numbers, *validity(codes), *self._entries, self.absent, hashes, values) < 0:
             return ()
+        wrong = ((numbers < 0) | (numbers >= len(dictionary))) & codes.is_valid().to_numpy(zero_copy_only=False)
         hashes[:], values[:] = self.absent
-        return (Bad(wrong, self.name, f"found code {numbers[wrong]}, expected one below {len(dictionary)}"),)
+        expected = f"one below {len(dictionary)}"
+        rows = np.flatnonzero(wrong).tolist()
+        return [Bad(row, self.name, f"found code {numbers[row]}, expected {expected}") for row in rows]
 
 
 class TableRows:
@@ -152,27 +164,30 @@ class TableRows:
         self._dtype = featurizer.dtype
         self.columns = [column.name for column in featurizer.columns]
         self._kinds = [column.kind for column in featurizer.columns]
+        self._n_cells = sum(kind != "text" for kind in self._kinds)
         self.bad: list[Bad] = []
         self._grams: tuple[int, list[str]] = (-1, [])
-        self._made: dict[int, RawRows] = {}
+        self._made: dict[int, Cells] = {}
 
-    def raw(self, salt: int) -> RawRows:
-        """Return the rows hashed with this salt; what cannot be used is entered in `bad` and is absent."""
+    def cells(self, salt: int) -> Cells:
+        """Return the cells hashed with this salt; what cannot be used is entered in `bad` and is absent."""
         if salt not in self._made:
-            self._made[salt] = self._make(salt)
+            n_cells, n_rows = self._n_cells, self._batch.num_rows
+            hashes, values = np.empty((n_cells, n_rows), np.uint32), np.empty((n_cells, n_rows), self._dtype)
+            self.bad = []
+            for k, filler in enumerate(self._fillers(salt)[:n_cells]):
+                self.bad += filler.fill(self._batch.column(self.columns[k]), hashes[k], values[k])
+            self._made[salt] = Cells(hashes, values)
         return self._made[salt]
 
-    def _make(self, salt: int) -> RawRows:
-        n_rows, n_cells = self._batch.num_rows, self._kinds.count("numeric") + self._kinds.count("categorical")
-        hashes = np.empty((n_rows, n_cells), np.uint32)
-        values = np.empty((n_rows, n_cells), self._dtype)
-        fillers = self._fillers(salt)
-        self.bad = []
-        for k in range(n_cells):
-            self.bad += fillers[k].fill(self._batch.column(self.columns[k]), hashes[:, k], values[:, k])
-        indptr = np.arange(0, n_rows * n_cells + 1, max(n_cells, 1)) if n_cells else np.zeros(n_rows + 1, np.int64)
+    def raw(self, salt: int) -> RawRows:
+        """Return the rows hashed with this salt."""
+        n_rows, n_cells = self._batch.num_rows, self._n_cells
+        hashes, values = self.cells(salt)
+        indptr = np.arange(n_rows + 1) * n_cells
         terms = np.tile(np.arange(n_cells, dtype=np.int32), n_rows)
-        rows = RawRows(indptr, hashes.ravel(), values.ravel(), terms)
+        rows = RawRows(indptr, hashes.T.ravel(), values.T.ravel(), terms)
+        fillers = self._fillers(salt)
         for k in range(n_cells, len(self.columns)):
             data, starts, stops = text_buffers(self._batch.column(self.columns[k]))
             rows = with_grams(rows, data, starts, stops, self._spec.grams[self.columns[k]], fillers[k].own, k)
@@ -180,7 +195,7 @@ class TableRows:
 
     def name(self, row: int, k: int) -> str:
         """Return the name of a feature."""
-        n_cells = self._kinds.count("numeric") + self._kinds.count("categorical")
+        n_cells = self._n_cells
         if k < n_cells:
             return cell_name(self.columns[k], self._kinds[k], self._value(self.columns[k], row), self._spec)
         if self._grams[0] != row:

@@ -175,7 +175,7 @@ def open_stream(
     max_line_bytes : int
         A longer line is an error.
     labels : Accepted, optional
-        Which labels are taken: a line of text with another one is a bad row.
+        Which labels are taken: a row with another one is a bad row, unless it comes from a matrix or a row cache.
     **options
         Of single formats, see docs/streams.md.
 

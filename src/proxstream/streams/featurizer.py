@@ -32,6 +32,13 @@ class RawRows(NamedTuple):
     terms: Array
 
 
+class Cells(NamedTuple):
+    """Features of rows, one a column: a hash and a value of each column and row, in this order."""
+
+    hashes: Array
+    values: Array
+
+
 class Rows(Protocol):
     """Rows as a reader has them."""
 
@@ -139,6 +146,19 @@ class Featurizer:
         halves = [np.array([hash_name(name, salt) for name in numeric], np.uint32) for salt in SALTS]
         keys = halves[0].astype(np.uint64) if self.hashed else paired(*halves)
         self.names.add(keys, np.ones(len(keys)), numeric.__getitem__)
+
+    @property
+    def plain(self) -> bool:
+        """Whether every feature is a cell of its row, and its number a part of its hash: no more is to be known."""
+        spec = self.spec
+        return self.hashed and not (spec.crosses or spec.grams or (spec.names and self.growing))
+
+    def bucketed(self, cells: Cells) -> tuple[Array, Array, Array]:
+        """Return the rows as CSR arrays where features are `plain`."""
+        from ..kernels.features import bucketed_columns
+
+        mask = np.uint32((1 << (self.spec.bits or 0)) - 1)
+        return bucketed_columns(cells.hashes, cells.values, mask, self.spec.signed)  # type: ignore[no-any-return]
 
     def numbered(self, rows: Rows) -> tuple[Array, Array, Array]:
         """Return the rows as CSR arrays: indptr, indices, data."""

@@ -73,7 +73,7 @@ FORMATS = {
         Format("csv", "csvtext:read", (".csv",), ("separator", "quote", "header")),
         Format("tsv", "csvtext:read_tabs", (".tsv",), ("separator", "quote", "header")),
         Format("jsonl", "jsontext:read", (".jsonl", ".ndjson")),
-        Format("parquet", "tables:read_parquet", (".parquet", ".pq"), checksum="tables:checksum"),
+        Format("parquet", "parquet:read", (".parquet", ".pq"), checksum="tables:checksum"),
         Format("arrow", "tables:read_arrow", (".arrow", ".feather", ".ipc"), checksum="tables:checksum"),
         Format("frame", "tables:read_frame", checksum="tables:same"),
         Format("matrix", "tables:read_matrix", checksum="tables:same"),

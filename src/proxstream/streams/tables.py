@@ -1,4 +1,4 @@
-"""Tables: Parquet and Arrow files, data frames, matrices; from record batches to chunks.
+"""Tables: Arrow files, data frames, matrices; from record batches to chunks.
 
 A columnar file is not read from its first to its last byte, so its checksum is one of its size, its first and its last
 bytes, among which are the places and statistics of all columns. In memory there is nothing to check.
@@ -17,21 +17,22 @@ import numpy as np
 
 from .._checks import Array
 from ..blocks import NO_WEIGHTS, RowBlock, as_block
-from .ahead import Ahead
-from .base import Chunk, DataError, Position
+from .base import Accepted, Chunk, DataError, Position
 from .columns import Bad, TableRows, as_numbers, as_strings, fillers_of, kind_of, kinds, shown
-from .features import ROLES
+from .features import LABEL, ROLES
 from .featurizer import SALTS, Featurizer
 from .formats import Job, changed
 from .sources import Source
 from .text import Checksum, no_rows
 
-CELLS, ROWS = 1 << 18, 1 << 12  # made at once, at most
-BATCH = 1 << 15  # rows of a Parquet file decoded at once
-DECODED = 2  # such batches that wait at most
-CODE_BYTES = 4  # a value, at most, in columns of Parquet files that are read as codes
+CELLS, ROWS = 1 << 18, 4000  # made at once, at most; were it 2^12, cells of a row would fight for places in the cache
 EDGE = 1 << 16  # bytes at both ends of a file that are checked
 INDEX = re.compile(r"__index_level_\d+__")  # how pandas hands on an index
+
+
+def most_rows(featurizer: Featurizer) -> int:
+    """Return how many rows are made at once."""
+    return max(1, min(ROWS, CELLS // max(len(featurizer.columns), 1)))
 
 
 class Looked(NamedTuple):
@@ -47,20 +48,22 @@ class Looked(NamedTuple):
 class Batches:
     """Makes row blocks of the record batches of one table."""
 
-    def __init__(self, featurizer: Featurizer, columns: list[str]) -> None:
-        self._featurizer, self._fillers = featurizer, fillers_of(featurizer)
+    def __init__(self, featurizer: Featurizer, columns: list[str], accepted: Accepted | None = None) -> None:
+        self._featurizer, self._fillers, self._accepted = featurizer, fillers_of(featurizer), accepted
         self._roles = {role: featurizer.role(role, columns) for role in ROLES}
-        self.most_rows = max(1, min(ROWS, CELLS // max(len(featurizer.columns), 1)))
+        self.most_rows = most_rows(featurizer)
 
     def look(self, batch: Any) -> Looked:
         """Look through a batch; nothing is remembered yet."""
         rows = TableRows(batch, self._featurizer, self._fillers)
-        rows.raw(SALTS[0])
+        rows.cells(SALTS[0])
         bad = list(rows.bad)
         y, c, qid = np.full(batch.num_rows, np.nan), NO_WEIGHTS, None
         label, weight, query = (self._roles[role] for role in ROLES)
         if label is not None:
             y = self._numbers(batch, label, bad)
+        if self._accepted is not None:
+            bad += refused(y, label or LABEL, self._accepted)
         if weight is not None:
             c = self._numbers(batch, weight, bad, lowest=0.0)
         if query is not None:
@@ -72,7 +75,9 @@ class Batches:
 
     def block(self, looked: Looked) -> RowBlock:
         """Return the rows that were looked through."""
-        return RowBlock(*self._featurizer.numbered(looked.rows), looked.y, looked.c)
+        featurizer, rows = self._featurizer, looked.rows
+        made = featurizer.bucketed(rows.cells(SALTS[0])) if featurizer.plain else featurizer.numbered(rows)
+        return RowBlock(*made, looked.y, looked.c)
 
     def _numbers(self, batch: Any, name: str, bad: list[Bad], lowest: float | None = None) -> Array:
         """Return labels, NaN where there is none, or weights of at least `lowest`."""
@@ -103,6 +108,13 @@ class Batches:
         return qid
 
 
+def refused(y: Array, label: str, accepted: Accepted) -> Iterator[Bad]:
+    """Yield the rows whose label is not accepted."""
+    for row in np.flatnonzero(~accepted.good(y)).tolist():
+        found = "no label" if np.isnan(y[row]) else f"the label {y[row]:g}"
+        yield Bad(row, label, f"found {found}, expected {accepted.words}")
+
+
 def missing(column: Any, featurizer: Featurizer) -> Array:
     """Tell where a column has no value."""
     null = np.asarray(column.is_null().to_numpy(zero_copy_only=False))
@@ -112,58 +124,18 @@ def missing(column: Any, featurizer: Featurizer) -> Array:
     return null
 
 
-def read_parquet(job: Job) -> Iterator[Chunk]:
-    """Read a Parquet file, row group after row group; columns that are not needed stay unread."""
-    import pyarrow.parquet as pq
-
-    check = _checked(job)
-    with ExitStack() as stack:
-        file = stack.enter_context(_opened(job, stack))
-        with refusals(job):
-            metadata = pq.read_metadata(file)
-            schema = metadata.schema.to_arrow_schema()
-        needed = _needed(job, schema)
-        with refusals(job):
-            reader = pq.ParquetFile(file, metadata=metadata, read_dictionary=_dictionaries(metadata))
-        sizes = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
-        groups, skip = list(range(len(sizes))), job.start.row
-        while groups and skip >= sizes[groups[0]]:
-            skip -= sizes[groups.pop(0)]
-        columns = list(dict.fromkeys(name if name in schema.names else name.split(".")[0] for name in needed))
-        # One thread decodes while another hashes: pyarrow's own threads take more time than they save beside a learner.
-        told = {"row_groups": groups, "columns": columns, "use_threads": False}
-        batches = stack.enter_context(
-            Ahead(lambda closed: reader.iter_batches(BATCH, **told) if groups else iter(()), DECODED)
-        )
-        yield from read_batches(job, Table(batches, needed, skip, check, _by_rows(job, sum(sizes))))
-
-
-def _dictionaries(metadata: Any) -> list[str]:
-    """Return the columns of strings that are stored as codes of a few values, and are best read as such.
-
-    Where values are many, the writer has fallen back to the strings themselves, and a dictionary would be made anew.
-    """
-    found = []
-    for i in range(metadata.num_columns if metadata.num_row_groups else 0):
-        column = metadata.row_group(0).column(i)
-        few = column.total_uncompressed_size < CODE_BYTES * max(column.num_values, 1)
-        if column.physical_type == "BYTE_ARRAY" and column.has_dictionary_page and few:
-            found.append(column.path_in_schema)
-    return found
-
-
 def read_arrow(job: Job) -> Iterator[Chunk]:
     """Read an Arrow IPC file, also known as feather, or a stream of the same."""
     from pyarrow import ipc
 
-    check = _checked(job)
+    check = checked(job)
     with ExitStack() as stack:
-        file = stack.enter_context(_opened(job, stack))
+        file = stack.enter_context(opened(job, stack))
         is_file = file.read(6) == b"ARROW1"
         file.seek(0)
         with refusals(job):
             reader = ipc.open_file(file) if is_file else ipc.open_stream(file)
-        needed = _needed(job, reader.schema)
+        needed = needed_of(job, reader.schema)
         batches = (reader.get_batch(i) for i in range(reader.num_record_batches)) if is_file else iter(reader)
         yield from read_batches(job, Table(batches, needed, job.start.row, check, lambda row: file.tell()))
 
@@ -182,7 +154,7 @@ def read_frame(job: Job) -> Iterator[Chunk]:
         else:
             reader = pa.Table.from_pandas(thing).to_reader()
     named = pa.schema([field for field in reader.schema if not INDEX.fullmatch(field.name)])
-    yield from read_batches(job, Table(iter(reader), _needed(job, named), job.start.row, job.seed, lambda row: 0))
+    yield from read_batches(job, Table(iter(reader), needed_of(job, named), job.start.row, job.seed, lambda row: 0))
 
 
 class Table(NamedTuple):
@@ -198,11 +170,37 @@ class Table(NamedTuple):
     stored: Callable[[int], int]
 
 
+class Made(NamedTuple):
+    """Rows of a table, their qid, and how many rows of the table lie before their end, bad ones too."""
+
+    rows: RowBlock
+    qid: Array | None
+    row: int
+
+
 def read_batches(job: Job, table: Table) -> Iterator[Chunk]:
-    """Yield the rows of a table. The last chunk waits for the end, since it has the bytes that are left."""
-    featurizer, skip, row = job.settings.featurizer, table.skip, job.start.row
-    maker, told = Batches(featurizer, table.needed), table.stored(row) if row else 0
+    """Yield the rows of a table."""
+    return placed(job, table, made(job, table, job.start.row))
+
+
+def placed(job: Job, table: Table, blocks: Iterator[Made]) -> Iterator[Chunk]:
+    """Yield rows with their places. The last chunk waits for the end, since it has the bytes that are left."""
+    told = table.stored(job.start.row) if job.start.row else 0
     last = Chunk(no_rows(job.settings.dtype), None, job.start._replace(check=table.check), 0)
+    for rows, qid, row in blocks:
+        stored = table.stored(row)
+        end = job.faults.mark(Position(job.start.file, row, 0, table.check))
+        if last.rows.n_rows:
+            yield last
+        last = Chunk(rows, qid, end._replace(names=len(job.settings.featurizer.names)), stored - told)
+        told = stored
+    if not job.closed():
+        yield last._replace(n_bytes=last.n_bytes + max((job.source.size or 0) - told, 0))
+
+
+def made(job: Job, table: Table, row: int) -> Iterator[Made]:
+    """Make row blocks of a table's batches, of which `table.skip` rows lie before this one."""
+    maker, skip = Batches(job.settings.featurizer, table.needed, job.settings.labels), table.skip
     for whole in _guarded(job, table.batches):
         batch = flat(whole)
         for start in range(min(skip, batch.num_rows), batch.num_rows, maker.most_rows):
@@ -213,14 +211,8 @@ def read_batches(job: Job, table: Table) -> Iterator[Chunk]:
             if looked.bad:
                 looked = maker.look(_without(job, piece, row, looked.bad))
             row += piece.num_rows
-            rows, stored = maker.block(looked), table.stored(row)
-            end = job.faults.mark(Position(job.start.file, row, 0, table.check))
-            if last.rows.n_rows:
-                yield last
-            last = Chunk(rows, looked.qid, end._replace(names=len(featurizer.names)), stored - told)
-            told = stored
+            yield Made(maker.block(looked), looked.qid, row)
         skip = max(0, skip - batch.num_rows)
-    yield last._replace(n_bytes=last.n_bytes + max((job.source.size or 0) - told, 0))
 
 
 def _without(job: Job, batch: Any, row: int, bad: list[Bad]) -> Any:
@@ -230,13 +222,16 @@ def _without(job: Job, batch: Any, row: int, bad: list[Bad]) -> Any:
     kept = np.ones(batch.num_rows, np.bool_)
     for one in bad:
         error = DataError(f"{job.source.name}:{row + one.row + 1}:{one.column}: {one.words}")
-        text = json.dumps(batch.slice(one.row, 1).to_pylist()[0], default=str).encode()
+        try:
+            text = json.dumps(batch.slice(one.row, 1).to_pylist()[0], default=str).encode()
+        except pa.ArrowException:  # a code beyond its dictionary: there is nothing to show
+            text = b""
         job.faults.take(error, text)
         kept[one.row] = False
     return batch.filter(pa.array(kept))
 
 
-def _by_rows(job: Job, n_rows: int) -> Callable[[int], int]:
+def by_rows(job: Job, n_rows: int) -> Callable[[int], int]:
     """Return what tells the bytes of so many rows of a file, as if all took the same."""
     return lambda row: (job.source.size or 0) * row // max(n_rows, 1)
 
@@ -286,7 +281,7 @@ def checksum(source: Source, seed: int, closed: Callable[[], bool]) -> int:
     return check.value()
 
 
-def _checked(job: Job) -> int:
+def checked(job: Job) -> int:
     """Return the file's check; refuse a file that has changed since `job.start`."""
     check = checksum(job.source, job.seed, job.closed)
     if job.start.row and check != job.start.check:
@@ -294,7 +289,7 @@ def _checked(job: Job) -> int:
     return check
 
 
-def _opened(job: Job, stack: ExitStack) -> Any:
+def opened(job: Job, stack: ExitStack) -> Any:
     """Return a file of random access; one that is compressed as a whole is unpacked to disk."""
     import pyarrow as pa
 
@@ -355,7 +350,7 @@ def flat(batch: Any) -> Any:
     return table.combine_chunks().to_batches()[0] if table.num_rows else pa.RecordBatch.from_pylist([], table.schema)
 
 
-def _needed(job: Job, schema: Any) -> list[str]:
+def needed_of(job: Job, schema: Any) -> list[str]:
     """Settle what the columns of a table mean; return those that have to be read."""
     featurizer, found = job.settings.featurizer, kinds(flat_schema(schema))
     featurizer.decide(found, job.source.name)

@@ -1,0 +1,192 @@
+"""Parquet files: the short way where it goes, `pages`, and pyarrow where it does not.
+
+    columns of pages -> cells -> rows         as long as features are plain, columns flat, and every value can be used
+    record batches -> columns -> cells -> rows        from there on, which also tells what is wrong with a bad row
+
+Both make the same rows. Columns that are not needed stay unread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._checks import Array
+from ..blocks import NO_WEIGHTS, RowBlock
+from .ahead import Ahead
+from .base import Chunk
+from .columns import ColumnFiller
+from .features import ROLES
+from .featurizer import SALTS, Cells, Featurizer
+from .formats import Job
+from .pages import CODECS, NUMBERS, STRINGS, Meaning, PagedColumn, Stored, UnfitError
+from .tables import Made, Table, by_rows, checked, made, most_rows, needed_of, opened, placed, refusals
+
+BATCH = 1 << 15  # rows decoded at once by pyarrow
+DECODED = 2  # such batches that wait at most
+CODE_BYTES = 4  # a value, at most, in columns that pyarrow is told to read as codes
+WHOLE = ("int8", "int16", "int32", "int64", "uint8", "uint16")  # integers that are what is stored, and no dates or such
+REAL = ("float", "double")
+TEXTS = ("string", "large_string", "binary", "large_binary")
+NO_NULLS = np.empty(0, np.uint32)
+
+
+class File(NamedTuple):
+    """An open file, with what it tells of itself, and the columns of it that are needed."""
+
+    file: Any
+    metadata: Any
+    schema: Any
+    needed: list[str]
+
+    @property
+    def sizes(self) -> list[int]:
+        """Rows of each row group."""
+        return [self.metadata.row_group(i).num_rows for i in range(self.metadata.num_row_groups)]
+
+    def groups(self, row: int) -> tuple[list[int], int]:
+        """Return the row groups that end behind a row, and how many rows of the first lie before it."""
+        sizes = self.sizes
+        first = 0
+        while first < len(sizes) and row >= sizes[first]:
+            row -= sizes[first]
+            first += 1
+        return list(range(first, len(sizes))), row
+
+
+def read(job: Job) -> Iterator[Chunk]:
+    """Read a Parquet file, row group after row group."""
+    import pyarrow.parquet as pq
+
+    check = checked(job)
+    with ExitStack() as stack:
+        opened_file = stack.enter_context(opened(job, stack))
+        with refusals(job):
+            metadata = pq.read_metadata(opened_file)
+            schema = metadata.schema.to_arrow_schema()
+        file = File(opened_file, metadata, schema, needed_of(job, schema))
+        table = Table(iter(()), file.needed, 0, check, by_rows(job, metadata.num_rows))
+        yield from placed(job, table, _made(job, file, table, stack))
+
+
+def _made(job: Job, file: File, table: Table, stack: ExitStack) -> Iterator[Made]:
+    """Make row blocks: from pages to the end or the first row where that cannot be, then from record batches."""
+    row = job.start.row
+    for block in made_of_pages(job, file):
+        yield block
+        row = block.row
+    groups, skip = file.groups(row)
+    if groups and not job.closed():
+        batches = stack.enter_context(Ahead(lambda closed: _batches(file, groups), DECODED))
+        yield from made(job, table._replace(batches=batches, skip=skip), row)
+
+
+def _batches(file: File, groups: list[int]) -> Iterator[Any]:
+    import pyarrow.parquet as pq
+
+    names = file.schema.names
+    columns = list(dict.fromkeys(name if name in names else name.split(".")[0] for name in file.needed))
+    reader = pq.ParquetFile(file.file, metadata=file.metadata, read_dictionary=_dictionaries(file.metadata))
+    # One thread decodes while another hashes: pyarrow's own threads take more time than they save beside a learner.
+    yield from reader.iter_batches(BATCH, row_groups=groups, columns=columns, use_threads=False)
+
+
+def _dictionaries(metadata: Any) -> list[str]:
+    """Return the columns of strings that are stored as codes of a few values, and are best read as such.
+
+    Where values are many, the writer has fallen back to the strings themselves, and a dictionary would be made anew.
+    """
+    found = []
+    for i in range(metadata.num_columns if metadata.num_row_groups else 0):
+        column = metadata.row_group(0).column(i)
+        few = column.total_uncompressed_size < CODE_BYTES * max(column.num_values, 1)
+        if column.physical_type == STRINGS and column.has_dictionary_page and few:
+            found.append(column.path_in_schema)
+    return found
+
+
+# ---- from pages
+
+
+def made_of_pages(job: Job, file: File) -> Iterator[Made]:
+    """Make row blocks of pages, up to the first rows that need more than that."""
+    row, left = job.start.row, file.metadata.num_rows - job.start.row
+    try:
+        rows = PagedRows(job, file, row)
+        while left and not job.closed():
+            block = rows.next(min(rows.most, left))
+            row, left = row + block.n_rows, left - block.n_rows
+            yield Made(block, None, row)
+    except UnfitError:
+        return
+
+
+class PagedRows:
+    """The rows of a file from a row on, as long as all of them can be used."""
+
+    def __init__(self, job: Job, file: File, row: int) -> None:
+        featurizer: Featurizer = job.settings.featurizer
+        self._featurizer, self._accepted = featurizer, job.settings.labels
+        roles = {role: featurizer.role(role, file.needed) for role in ROLES}
+        if not featurizer.plain or roles["qid"] is not None or len(set(file.schema.names)) < len(file.schema.names):
+            raise UnfitError
+        self.most = most_rows(featurizer)
+        groups, before = file.groups(row)
+        fillers = (ColumnFiller(*column, featurizer.spec, SALTS[0]) for column in featurizer.columns)
+        meanings = {f.name: (f.kind, Meaning(f.own, f.nulls, f.absent)) for f in fillers}
+        number = "numeric", Meaning(np.uint32(0), NO_NULLS, (np.uint32(0), float("nan")))
+        meanings |= {name: number for name in roles.values() if name is not None}
+        paged = {name: _column(file, groups, name, *meaning) for name, meaning in meanings.items()}
+        self._cells = [paged[column.name] for column in featurizer.columns]
+        self._label, self._weight = (paged[name] if (name := roles[role]) else None for role in ("label", "weight"))
+        while before:
+            before -= self._read(min(before, self.most))[0].hashes.shape[1]
+
+    def next(self, n: int) -> RowBlock:
+        """Return the next rows."""
+        cells, y, c = self._read(n)
+        if self._accepted is not None and not self._accepted.good(y).all():
+            raise UnfitError
+        if self._weight is not None and not (c >= 0.0).all():
+            raise UnfitError
+        return RowBlock(*self._featurizer.bucketed(cells), y, c)
+
+    def _read(self, n: int) -> tuple[Cells, Array, Array]:
+        cells = Cells(
+            np.empty((len(self._cells), n), np.uint32), np.empty((len(self._cells), n), self._featurizer.dtype)
+        )
+        for column, hashes, values in zip(self._cells, *cells, strict=True):
+            column.fill(hashes, values)
+        y, c, spare = np.full(n, np.nan), NO_WEIGHTS, np.empty(n, np.uint32)
+        if self._label is not None:
+            self._label.fill(spare, y)
+        if self._weight is not None:
+            c = np.empty(n)
+            self._weight.fill(spare, c)
+        return cells, y, c
+
+
+def _column(file: File, groups: list[int], name: str, kind: str, meaning: Meaning) -> PagedColumn:
+    """Return a column that can be read page by page."""
+    places = [i for i in range(file.metadata.num_columns) if file.metadata.schema.column(i).path == name]
+    if len(places) != 1 or name not in file.schema.names:
+        raise UnfitError
+    column, told = file.metadata.schema.column(places[0]), file.schema.field(name).type
+    if hasattr(told, "value_type") and kind == "categorical":
+        told = told.value_type
+    fits = str(told) in (TEXTS if kind == "categorical" else (*WHOLE, *REAL))
+    fits &= column.physical_type == STRINGS if kind == "categorical" else column.physical_type in NUMBERS
+    if not fits or column.max_repetition_level or column.max_definition_level > 1:
+        raise UnfitError
+    stored = []
+    for group in groups:
+        chunk = file.metadata.row_group(group).column(places[0])
+        if chunk.compression not in CODECS or chunk.num_values != file.metadata.row_group(group).num_rows:
+            raise UnfitError
+        at = chunk.dictionary_page_offset if chunk.has_dictionary_page else chunk.data_page_offset
+        at = min(at or chunk.data_page_offset, chunk.data_page_offset)
+        stored.append(Stored(at, at + chunk.total_compressed_size, CODECS[chunk.compression], chunk.num_values))
+    return PagedColumn(file.file, column.physical_type, column.max_definition_level == 1, stored, meaning)
