@@ -81,7 +81,7 @@ def choose(problem: Problem, solver: str = "auto") -> Room:
             raise TypeError(_refusal(loss, penalty))
         return primal
     if solver == "auto":
-        if primal is not None and kappa(problem) > _limit(problem, primal):
+        if primal == "l1" or (primal is not None and kappa(problem) > _limit(problem, primal)):
             return primal
         if dual == "sdca" and not penalty.strong_convexity > 0.0:
             raise TypeError(_refusal(loss, penalty))
@@ -105,7 +105,7 @@ def _limit(problem: Problem, primal: Room) -> float:
     """Return the largest kappa at which Prox-SDCA is faster than the other solver."""
     if primal == "newton":
         return SDCA_BELOW_NARROW if problem.n_features <= NARROW else SDCA_BELOW
-    return SDCA_BELOW_KINKED if primal == "interior" else -1.0
+    return SDCA_BELOW_KINKED
 
 
 def kappa(problem: Problem) -> float:

@@ -182,14 +182,20 @@ def by_rows(columns: Columns, chosen: Any, n: int) -> Rows:
 
 
 @compiled
-def _select(X, place, first, last, indptr, indices, data):
+def _select(X, place, indptr, indices, data):
+    # A bit a feature fits into a near cache where places do not, and most entries are not wanted.
+    wanted = np.zeros((place.shape[0] + 63) // 64, np.uint64)
+    for j in range(place.shape[0]):
+        if place[j] >= 0:
+            wanted[j >> 6] |= np.uint64(1) << np.uint64(j & 63)
     begin, columns, values = X.indptr, X.indices, X.data
     end = np.uint64(0)
-    for i in range(first, last):
+    for i in range(begin.shape[0] - 1):
         for k in range(np.uint64(begin[i]), np.uint64(begin[i + 1])):
-            at = place[columns[k]]
-            indices[end], data[end] = at, values[k]  # overwritten by the next if it is not wanted: no branch to guess
-            end += np.uint64(at >= 0)
+            j = np.uint64(columns[k])
+            if (wanted[j >> np.uint64(6)] >> (j & np.uint64(63))) & np.uint64(1):
+                indices[end], data[end] = place[j], values[k]
+                end += np.uint64(1)
         indptr[i + 1] = end
 
 
@@ -206,9 +212,9 @@ def _transpose(rows, free, idx, val):
 def pick(X: Any, place: Any, m: int) -> Columns:
     """Return the m features with a place >= 0 as columns in that order, by one pass over the rows."""
     indptr = np.zeros(len(X.indptr), np.int64)
-    room = len(X.data) + 1  # address space, of which only what is written becomes memory
+    room = len(X.data)  # address space, of which only what is written becomes memory
     rows = Rows(indptr, np.empty(room, np.uint32), np.empty(room, X.data.dtype))
-    _select(X, place, 0, len(indptr) - 1, *rows)
+    _select(X, place, *rows)
     rows = Rows(indptr, rows.indices[: indptr[-1]], rows.data[: indptr[-1]])
     ptr = np.zeros(m + 1, np.int64)
     np.cumsum(np.bincount(rows.indices, minlength=m), out=ptr[1:])

@@ -3,7 +3,7 @@
     z_i      <x_i, w> + b                        p_i   share of row i
     theta_i  p_i phi'(z_i)                       D_i   p_i phi''(z_i)
     u        the weights that a step tries       v     X (u - w)
-    l1, l2   strengths, one a column
+    l1, l2   strengths, one a column             G     X' theta
 
 A step minimizes the quadratic model of the loss plus the penalty,
 
@@ -34,6 +34,50 @@ def dual_loss(loss, theta, s, y, p):
         if p[i] > 0.0:
             total -= p[i] * conjugate(loss, INWARD * s * theta[i] / p[i], y[i])
     return total
+
+
+@compiled
+def limit(G, chosen, l1, l2):
+    """Return the largest s with s |G_j| <= l1_j wherever l2_j = 0 < l1_j, for G = X' theta and the chosen columns."""
+    s = np.inf
+    for j in chosen:
+        if l2[j] == 0.0 and l1[j] > 0.0 and s * abs(G[j]) > l1[j]:
+            s = l1[j] / abs(G[j])
+    return s
+
+
+@compiled
+def beyond(G, chosen, s, l1, l2):
+    """Return sum_j (s |G_j| - l1_j)+^2 / (2 l2_j) over the chosen columns with l2_j > 0."""
+    total = 0.0
+    for j in chosen:
+        if l2[j] > 0.0:
+            over = max(s * abs(G[j]) - l1[j], 0.0)
+            total += over * (over / l2[j])
+    return 0.5 * total
+
+
+@compiled
+def not_ruled_out(G, chosen, w, q, s, radius, l1):
+    """Return the chosen columns that have a weight, or s |G_j| + q_j radius >= l1_j."""
+    kept, found = np.empty_like(chosen), 0
+    for j in chosen:
+        if w[j] != 0.0 or s * abs(G[j]) + q[j] * radius >= l1[j]:
+            kept[found] = j
+            found += 1
+    return kept[:found].copy()
+
+
+@compiled
+def above(G, w, inside, part, l1):
+    """Return the features that are not inside and have a weight or |G_j| > part l1_j."""
+    found = np.empty(l1.shape[0], np.int64)
+    k = 0
+    for j in range(l1.shape[0]):
+        if not inside[j] and (abs(G[j]) > part * l1[j] or w[j] != 0.0):
+            found[k] = j
+            k += 1
+    return found[:k].copy()
 
 
 @inlined

@@ -85,36 +85,38 @@ def sweep(parts, rows, state, order, total, skip):
     Return the sum of their local gaps, each as it was met, and how many rows have one above `skip`: those are brought
     to the front of `order`, for a next sweep that leaves the others out.
     """
-    alpha, v, bias = state.alpha, state.v, state.bias
-    indptr, indices, data = rows.indptr, rows.indices, rows.data  # taken out once: each time counts references
-    refresh(parts.link, v)
+    # Taken out once: each time counts references. Places are unsigned, which spares a look at their sign.
+    alpha, v, bias, curvature, sums, since = state.alpha, state.v, state.bias, state.curvature, state.sums, state.since
+    indptr, indices, data, labels, c = rows.indptr, rows.indices, rows.data, rows.y, rows.c
+    loss, link, option = parts.loss, parts.link, parts.option
+    refresh(link, v)
     estimate, kept, apart = 0.0, 0, 0.0
-    averaged = state.sums.shape[0] > 0
+    averaged, weighted, clock = sums.shape[0] > 0, c.shape[0] > 0, state.clock[0]
     b = bias[1] + bias[0] * bias[2]
     for t in range(order.shape[0]):
-        i = order[t]
+        i = np.uint64(order[t])
         if t + AHEAD < order.shape[0]:
-            coming = order[t + AHEAD]
-            for q in range(indptr[coming], indptr[coming + 1], LINE):
+            coming = np.uint64(order[t + AHEAD])
+            for q in range(indptr[coming], indptr[coming + np.uint64(1)], LINE):
                 prefetch(indices, q)
                 prefetch(data, q)
-        share = (rows.c[i] if rows.c.shape[0] else 1.0) / total
+        share = (c[i] if weighted else 1.0) / total
         if share == 0.0:
             continue
-        y, a = rows.y[i], alpha[i]
-        first, last = indptr[i], indptr[i + 1]
-        p = dot(parts.link, v, indices, data, first, last) + b
-        gap = rough_gap(parts.loss, p, y, a)
+        y, a = labels[i], alpha[i]
+        first, last = np.uint64(indptr[i]), np.uint64(indptr[i + np.uint64(1)])
+        p = dot(link, v, indices, data, first, last) + b
+        gap = rough_gap(loss, p, y, a)
         estimate += share * gap
-        to = moved(parts.option, parts.loss, p, y, a, state.curvature[i], share)
+        to = moved(option, loss, p, y, a, curvature[i], share)
         if to != a:
             if averaged:
-                state.sums[i] += a * (state.clock[0] + t + 1 - state.since[i])
-                state.since[i] = state.clock[0] + t + 1
+                sums[i] += a * (clock + t + 1 - since[i])
+                since[i] = clock + t + 1
             alpha[i] = to
             move = share * (to - a)
             for q in range(first, last):
-                push(parts.link, v, indices[q], move * data[q])
+                push(link, v, indices[q], move * data[q])
             apart += move
             b = bias[1] + (bias[0] + apart) * bias[2]
         if gap > skip:
@@ -160,11 +162,11 @@ def sweep_apart(parts, rows, state, order, total, skip, every):
 @compiled
 def combine(rows, alpha, sides, total, first, last, v):
     """Add sum_i p_i f_i alpha_i x_i of rows first to last to v; f_i is sides[0] where alpha_i > 0, else sides[1]."""
-    indptr, indices, data = rows.indptr, rows.indices, rows.data
+    indptr, indices, data, c = rows.indptr, rows.indices, rows.data, rows.c
     for i in range(first, last):
-        a = alpha[i] * (sides[0] if alpha[i] > 0.0 else sides[1]) * ((rows.c[i] if rows.c.shape[0] else 1.0) / total)
+        a = alpha[i] * (sides[0] if alpha[i] > 0.0 else sides[1]) * ((c[i] if c.shape[0] else 1.0) / total)
         if a != 0.0:
-            for q in range(indptr[i], indptr[i + 1]):
+            for q in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
                 v[indices[q]] += a * data[q]
 
 
@@ -172,16 +174,16 @@ def combine(rows, alpha, sides, total, first, last, v):
 def measure(loss, rows, w, shifts, alpha, sides, total, first, last, out):
     """Add the mean losses of rows first to last at scores <x, w> + each shift, then the mean of phi*(-f_i alpha_i)."""
     link, end = Ridge(1.0), shifts.shape[0]
-    indptr, indices, data = rows.indptr, rows.indices, rows.data
+    indptr, indices, data, labels, c = rows.indptr, rows.indices, rows.data, rows.y, rows.c
     for i in range(first, last):
-        share = (rows.c[i] if rows.c.shape[0] else 1.0) / total
+        share = (c[i] if c.shape[0] else 1.0) / total
         if share == 0.0:
             continue
-        score = dot(link, w, indices, data, indptr[i], indptr[i + 1])
+        score = dot(link, w, indices, data, np.uint64(indptr[i]), np.uint64(indptr[i + 1]))
         for k in range(end):
-            out[k] += share * value(loss, score + shifts[k], rows.y[i])
+            out[k] += share * value(loss, score + shifts[k], labels[i])
         a = alpha[i] * (sides[0] if alpha[i] > 0.0 else sides[1])
-        out[end] += share * conjugate(loss, -a, rows.y[i])
+        out[end] += share * conjugate(loss, -a, labels[i])
 
 
 @compiled

@@ -44,6 +44,9 @@ class QNorm(NamedTuple):
     sums: Any
 
 
+ONE, TWO, THREE, FOUR = (np.uint64(k) for k in (1, 2, 3, 4))
+
+
 @inlined
 def soft(v, l1):
     """Return v brought nearer to 0 by l1, and not past it."""
@@ -136,28 +139,32 @@ def _(link, rows, i):
 
 @generic
 def dot(link, v, indices, data, first, last):
-    """Return <x, w> of the row with cells first to last, in four strands that need not wait for each other."""
+    """Return <x, w> of the row with cells first to last, in four strands that need not wait for each other; unsigned places."""
     a, b, c, d = 0.0, 0.0, 0.0, 0.0
-    whole = first + (last - first) // 4 * 4
-    for q in range(first, whole, 4):
+    q, whole = first, first + (last - first) // FOUR * FOUR
+    while q < whole:
         a += weight(link, v, indices[q]) * data[q]
-        b += weight(link, v, indices[q + 1]) * data[q + 1]
-        c += weight(link, v, indices[q + 2]) * data[q + 2]
-        d += weight(link, v, indices[q + 3]) * data[q + 3]
-    for q in range(whole, last):
+        b += weight(link, v, indices[q + ONE]) * data[q + ONE]
+        c += weight(link, v, indices[q + TWO]) * data[q + TWO]
+        d += weight(link, v, indices[q + THREE]) * data[q + THREE]
+        q += FOUR
+    while q < last:
         a += weight(link, v, indices[q]) * data[q]
+        q += ONE
     return (a + b) + (c + d)
 
 
 @dot.of(Ridge)
 def _(link, v, indices, data, first, last):
     a, b, c, d = 0.0, 0.0, 0.0, 0.0
-    whole = first + (last - first) // 4 * 4
-    for q in range(first, whole, 4):
+    q, whole = first, first + (last - first) // FOUR * FOUR
+    while q < whole:
         a += v[indices[q]] * data[q]
-        b += v[indices[q + 1]] * data[q + 1]
-        c += v[indices[q + 2]] * data[q + 2]
-        d += v[indices[q + 3]] * data[q + 3]
-    for q in range(whole, last):
+        b += v[indices[q + ONE]] * data[q + ONE]
+        c += v[indices[q + TWO]] * data[q + TWO]
+        d += v[indices[q + THREE]] * data[q + THREE]
+        q += FOUR
+    while q < last:
         a += v[indices[q]] * data[q]
+        q += ONE
     return ((a + b) + (c + d)) * link.inverse

@@ -59,18 +59,14 @@ class Proof:
         if len(self.free):
             theta = self._centred(theta)
         kernels.products(at.columns, j, theta, self.G)
-        size, psi = np.abs(self.G[j]), at.psi.of(j)
-        over = (psi.l2 == 0.0) & (psi.l1 > 0.0) & (size > psi.l1)
-        s = float(np.min(psi.l1[over] / size[over], initial=1.0))
-        beyond, bent = np.maximum(s * size - psi.l1, 0.0), psi.l2 > 0.0
-        value = float(l1.dual_loss(at.loss, theta, s, at.y, at.p))
-        value -= 0.5 * float(np.sum(beyond[bent] * (beyond[bent] / psi.l2[bent])))
+        s = min(float(l1.limit(self.G, j, *at.psi)), 1.0)
+        value = float(l1.dual_loss(at.loss, theta, s, at.y, at.p)) - float(l1.beyond(self.G, j, s, *at.psi))
         if value > self.dual:
             self.dual = value
             self.alpha = np.divide(-s * theta, at.p, out=np.zeros_like(at.p), where=at.p > 0.0)
         radius = math.sqrt(2.0 * self.problem.loss.smoothness * max(at.primal - value, 0.0))
         if math.isfinite(radius):
-            self.alive = j[(s * size + self.q[j] * radius >= psi.l1) | (w[j] != 0.0)]
+            self.alive = l1.not_ruled_out(self.G, j, w, self.q, s, radius, at.psi.l1)
 
     # -- columns without a penalty ---------------------------------------------------------------
 

@@ -24,9 +24,8 @@ import numpy as np
 
 from ..._checks import Array
 from ...kernels import columns as column_kernels
-from ...kernels import squares as kernels
+from ...kernels import l1 as kernels
 from ...kernels.columns import Columns
-from ...kernels.l1 import violations
 from ..curvature import Factorized, price_of_gram
 from ..dual import balance
 from ..passes import Passes
@@ -55,7 +54,7 @@ class _Rounds:
 
     def __init__(self, problem: Problem, psi: Strengths, passes: Passes, start: Solution | None):
         self.problem, self.psi, self.passes = problem, psi, passes
-        self.bent = bool(np.any(psi.l2))
+        self.every, self.bent = np.arange(problem.n_features), bool(np.any(psi.l2))
         self.w = np.zeros(problem.n_features) if start is None else np.array(start.coef, dtype=np.float64)
         self.b, self.dual, self.alpha = 0.0, 0.0, np.zeros(problem.rows.n_rows)  # D(0) = 0
         self.working: Whole | Working = (Whole if Whole.worth(passes) else Working)(problem, passes)
@@ -64,8 +63,9 @@ class _Rounds:
         """Go round until the gap is proved."""
         gap, idle, done = np.inf, 0, False
         for epoch in range(max_epochs + 1):
-            G, primal = self._look()
-            done = trace.certify(epoch, primal, self.dual, int(np.count_nonzero(self.w)))
+            support = np.flatnonzero(self.w)
+            G, primal = self._look(support)
+            done = trace.certify(epoch, primal, self.dual, len(support))
             left = trace.history[-1].gap
             gap, idle = (left, 0) if left < 0.5 * gap else (gap, idle + 1)
             if done or epoch == max_epochs or (idle >= STALLED and gap <= 1e-8 * primal):
@@ -78,26 +78,26 @@ class _Rounds:
     def _solution(self, trace: Trace, done: bool) -> Solution:
         return Solution(self.w, self.b, self.alpha, trace.history, done)
 
-    def _look(self) -> tuple[Array, float]:
+    def _look(self, support: Array) -> tuple[Array, float]:
         """Compute all that follows from the weights alone; return G and P."""
         p, y = self.problem.shares, self.problem.rows.y
-        r = y - self.working.scores(self.w) if self.w.any() else y.copy()
+        r = y - self.working.scores(self.w) if len(support) else y.copy()
         if self.problem.fit_intercept:
             self.b = float(p @ r)
             r -= self.b
         theta = p * r
-        primal = 0.5 * float(theta @ r) + self.psi.value(self.w)
+        primal = 0.5 * float(theta @ r) + self.psi.of(support).value(self.w[support])
         if self.problem.fit_intercept:  # what rounding leaves of sum_i p_i alpha_i = 0
             up, down = balance(float(np.sum(np.maximum(theta, 0.0))), float(np.sum(np.minimum(theta, 0.0))))
             scale = np.where(theta > 0.0, up, down)
             theta, r = theta * scale, r * scale
         G = self.passes.transposed(theta)[:-1]
         linear, square = float(theta @ y), float(theta @ r)
-        s, most = 1.0, float(kernels.limit(G, *self.psi))
+        s, most = 1.0, float(kernels.limit(G, self.every, *self.psi))
         if not self.bent and square > 0.0:
             s = linear / square  # maximizes s <theta, y> - s^2 <theta, r> / 2
         s = min(max(s, 0.0), most)
-        value = s * linear - 0.5 * s * s * square - float(kernels.beyond(G, s, *self.psi))
+        value = s * linear - 0.5 * s * s * square - float(kernels.beyond(G, self.every, s, *self.psi))
         if value > self.dual:
             self.dual, self.alpha = value, s * r
         return G, primal
@@ -109,7 +109,7 @@ class _Rounds:
         S, H = self.working.S, self.working.H
         w, psi, g = self.w[S], self.psi.of(S), -G[S]
         far = np.empty(len(S))
-        violations(np.arange(len(S)), w, g, psi.l1, psi.l2, far)
+        kernels.violations(np.arange(len(S)), w, g, psi.l1, psi.l2, far)
         self.w[S] = gram.minimize(H, H.diagonal().copy(), g, w, psi, SOLVED * float(far.sum()))
         return True
 
@@ -151,8 +151,7 @@ class Working:
 
     def extend(self, G: Array, w: Array, l1: Array) -> bool:
         """Let all features enter that want to have a weight; False if their Gram matrix would cost too much."""
-        found = np.empty(len(w), np.int64)
-        near = found[: kernels.above(G, w, self.inside, NEAR, l1, found)]
+        near = kernels.above(G, w, self.inside, NEAR, l1)
         new = near[(w[near] != 0.0) | (np.abs(G[near]) > l1[near])]
         if len(new) == 0:
             return True
