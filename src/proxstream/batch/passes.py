@@ -15,8 +15,14 @@ from typing import Any, Self
 import numpy as np
 
 from .._checks import Array
+from ..blocks import RowBlock
 from ..kernels import csr_products, newton
 from .problem import Problem
+
+
+def unsigned(rows: RowBlock) -> RowBlock:
+    """Return the same rows with indices that have no sign: loops need not look at it then."""
+    return rows._replace(indices=rows.indices.view(f"u{rows.indices.itemsize}"))
 
 
 class Passes:
@@ -29,8 +35,7 @@ class Passes:
         from ..kernels.losses import as_tuple
 
         rows = problem.rows
-        indices = rows.indices.view(f"u{rows.indices.itemsize}")
-        self.X = rows._replace(indices=indices)
+        self.X = unsigned(rows)
         self.y, self.p, self.loss = rows.y, problem.shares, as_tuple(problem.loss)
         self.one = float(problem.fit_intercept)
         self.outputs = 1

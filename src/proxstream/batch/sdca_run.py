@@ -1,9 +1,10 @@
 """One run of Prox-SDCA: its state, its passes over the rows, and the certificates between them.
 
-A pass sums the rows' local gaps as it meets them, which estimates the duality gap for nothing. Where the estimate comes
-near `tol`, and now and then before, weights, primal and dual value are computed afresh from alpha: that certificate
-decides. After each pass over all rows those that it met with more than a small local gap are gone over again, until
-little of it is left or for as much work as three more passes: most rows have long settled.
+A pass sums the rows' local gaps as it meets them, which estimates the duality gap before the pass for nothing. From
+one pass to the next it falls at a rate that tells the gap after the pass, too. Where that comes near `tol`, and now
+and then before, weights, primal and dual value are computed afresh from alpha: that certificate decides. After each
+pass over all rows those that it met with more than a small local gap are gone over again, until little of it is left
+or for as much work as three more passes: most rows have long settled.
 
 Intercept. A row's step also moves b = center + (1/mu) sum_i p_i alpha_i; after each pass the center moves to b. That is
 the method of multipliers for the constraint sum_i p_i alpha_i = 0 of the dual, and needs no penalty on b. 1/mu is as
@@ -26,6 +27,7 @@ import numpy as np
 from .._checks import Array
 from .conjugates import Net
 from .dual import balance
+from .passes import unsigned
 from .problem import Problem, Solution, Trace
 
 if TYPE_CHECKING:
@@ -36,6 +38,10 @@ _SETTLED = 0.03  # of the gap estimate: where the others come below it, all rows
 _AGAIN = 3  # and after so many passes' work on them
 _FEATURES = 0.25  # 1/mu as a part of the rows' mean curvature,
 _LOSS = 0.1  # and of what a row's step bears beside the curvature of its loss
+_RARELY = 4  # epochs between two certificates that only look how it goes
+_EAGER = 3.0  # times tol: a gap expected below it is looked at. A look in vain costs less than an epoch too many
+_FIRST_RATE = 0.1  # of the gap that a pass leaves, where it is not known: the first pass, from alpha = 0, tells nothing
+_SAMPLE = 1000  # rows
 _NARROW = 8  # features that make v too narrow to be shared: fewer than this many non-zeros between two meetings
 _MEET = 512  # rows between two meetings of threads with copies of v
 
@@ -48,7 +54,8 @@ class Run:
         from ..kernels.losses import as_tuple
 
         self.problem, self.rule, self.kernels = problem, rule, kernels
-        rows, n = problem.rows, problem.rows.n_rows
+        rows, n = unsigned(problem.rows), problem.rows.n_rows
+        self.rows = rows
         self.n_threads = min(n_threads if rule.output == "last" else 1, n)
         self.total = float(rows.c.sum()) if len(rows.c) else float(n)
         self.seed, self.random = np.array([seed], np.uint64), np.random.default_rng(seed)
@@ -78,14 +85,14 @@ class Run:
         from ..kernels.conjugates import clip
 
         self.state.alpha[:] = start.alpha
-        clip(self.loss, self.state.alpha, self.problem.rows.y)
+        clip(self.loss, self.state.alpha, self.rows.y)
         self.state.bias[1] = float(start.intercept) if self.problem.fit_intercept else 0.0
         self._sum_up()
 
     def bend(self, link: Any) -> None:
         """Take a link, and compute the rows' curvatures with it and with the intercept's part in them."""
         self.link = link
-        rows, curvature, bias = self.problem.rows, self.state.curvature, self.state.bias
+        rows, curvature, bias = self.rows, self.state.curvature, self.state.bias
         largest = self.kernels.curvatures(rows, link, self.total, 0.0, curvature)
         smoothness = self.problem.loss.smoothness
         if self.problem.fit_intercept:
@@ -104,22 +111,28 @@ class Run:
 
         A strong part that is not in the objective is weakened on the way.
         """
-        ratio, size, due = np.inf, 0.0, 1
+        size, due, before = self._first_size(), 1 if part is not None else _RARELY, np.inf
         while self.epoch < max_epochs:
             estimate = self._pass()
             self.epoch += 1
-            near = min(ratio, 1.0) * estimate <= trace.tol * size
+            rate = _FIRST_RATE if self.epoch < 3 or part is not None else min(estimate / before, 1.0)
+            before = max(estimate, 1e-300)
+            near = rate * estimate <= _EAGER * trace.tol * size
             if near or self.epoch >= due or self.epoch == max_epochs:
                 if self._certify(trace):
                     return True
-                due = self.epoch + max(4, self.epoch // 2)
+                due = self.epoch + max(_RARELY, self.epoch // 2)
                 last = trace.history[-1]
                 size = max(abs(last.primal), abs(last.dual))
-                ratio = last.gap / estimate if estimate > 0.0 else ratio
             if part is not None and part.weaken(estimate, part.size(self.coef), trace.tol * size, self._room(trace)):
                 self.bend(part.link())
-                ratio, due = np.inf, min(due, self.epoch + 2)
+                due = min(due, self.epoch + 2)
         return False
+
+    def _first_size(self) -> float:
+        """Return about the mean loss without weights, which the objective will be below."""
+        some = self.rows.y[:: max(1, self.rows.n_rows // _SAMPLE)]
+        return float(np.mean(self.problem.loss.value(np.full(len(some), self.state.bias[1]), some)))
 
     def _pass(self) -> float:
         """Move all rows, then those that have not settled; return the sum of the local gaps that all were met with."""
@@ -135,7 +148,7 @@ class Run:
     def _sweep(self, order: Array) -> tuple[float, int]:
         """Move these rows once, in a new order; return the sum of their local gaps, and how many are to go on."""
         if self.rule.sampling == "uniform":
-            self.kernels.sample(order, self.problem.rows.n_rows, self.seed)
+            self.kernels.sample(order, self.rows.n_rows, self.seed)
         else:
             self.kernels.shuffle(order, self.seed)
         if self.n_threads > 1:
@@ -149,9 +162,7 @@ class Run:
         return told
 
     def _move(self, order: Array) -> tuple[float, int]:
-        told: tuple[float, int] = self.kernels.sweep(
-            self.parts, self.problem.rows, self.state, order, self.total, self.skip
-        )
+        told: tuple[float, int] = self.kernels.sweep(self.parts, self.rows, self.state, order, self.total, self.skip)
         return told
 
     def _move_and_pick(self, order: Array) -> tuple[float, int]:
@@ -189,7 +200,7 @@ class Run:
             return list(pool.map(lambda part: work(*part), self._parts(m)))
 
     def _move_in_threads(self, order: Array) -> tuple[float, int]:
-        rows, d = self.problem.rows, self.problem.n_features
+        rows, d = self.rows, self.problem.n_features
         narrow = _NARROW * d < _MEET * (int(rows.indptr[-1]) - int(rows.indptr[0])) / rows.n_rows
 
         def work(first: int, last: int) -> tuple[float, int]:
@@ -215,7 +226,7 @@ class Run:
 
     def _combine(self, alpha: Array, factors: Array, v: Array) -> None:
         """Write sum_i p_i f_i alpha_i x_i into v."""
-        rows = self.problem.rows
+        rows = self.rows
         v[:] = 0.0
 
         def work(first: int, last: int) -> Array:
@@ -231,7 +242,7 @@ class Run:
         from ..kernels.conjugates import sides
 
         self._combine(self.state.alpha, np.ones(2), self.state.v)
-        self.state.bias[0] = sum(sides(self.state.alpha, self.problem.rows.c)) / self.total
+        self.state.bias[0] = sum(sides(self.state.alpha, self.rows.c)) / self.total
 
     # ---- certificates
 
@@ -248,7 +259,7 @@ class Run:
         from ..kernels.conjugates import sides
 
         problem, alpha, bias = self.problem, self._alpha(), self.state.bias
-        positive, negative = sides(alpha, problem.rows.c)
+        positive, negative = sides(alpha, self.rows.c)
         if alpha is self.state.alpha:
             bias[0] = (positive + negative) / self.total  # what rounding has added up goes
         self.factors = np.array(balance(positive, negative) if problem.fit_intercept else (1.0, 1.0))
@@ -263,11 +274,11 @@ class Run:
 
         def work(first: int, last: int) -> Array:
             out = np.zeros(len(shifts) + 1)
-            arguments = self.loss, problem.rows, w, shifts, alpha, scale * self.factors, self.total
+            arguments = self.loss, self.rows, w, shifts, alpha, scale * self.factors, self.total
             self.kernels.measure(*arguments, first, last, out)
             return out
 
-        sums = np.sum(self._each(work, problem.rows.n_rows), axis=0)
+        sums = np.sum(self._each(work, self.rows.n_rows), axis=0)
         k = int(np.argmin(sums[:-1]))
         if problem.fit_intercept:
             self.intercepts.move(shifts, sums[:-1], k)
@@ -279,7 +290,7 @@ class Run:
         """Return P less the least that the mean loss can be: what the penalty has at most at the optimum."""
         from ..kernels.conjugates import conjugate_sum
 
-        rows = self.problem.rows
+        rows = self.rows
         if not trace.history:
             return np.inf
         least = -float(conjugate_sum(self.loss, np.zeros(rows.n_rows), rows.y, rows.c, 1.0)) / self.total

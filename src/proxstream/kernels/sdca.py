@@ -224,11 +224,12 @@ def draw(seed):
 @compiled
 def curvatures(rows, link, total, extra, out):
     """Write c_i = p_i (||x_i||^2 / lambda + extra) and return the largest of these without p_i."""
+    indptr, indices, data, c = rows.indptr, rows.indices, rows.data, rows.c
     largest = 0.0
     for i in range(out.shape[0]):
-        norm = squared_norm(link, rows, i) + extra
+        norm = squared_norm(link, indices, data, np.uint64(indptr[i]), np.uint64(indptr[i + 1])) + extra
         largest = max(largest, norm)
-        out[i] = (rows.c[i] if rows.c.shape[0] else 1.0) / total * norm
+        out[i] = (c[i] if c.shape[0] else 1.0) / total * norm
     return largest
 
 

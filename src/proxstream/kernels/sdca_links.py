@@ -113,33 +113,33 @@ def _(link, v):
 
 
 @generic
-def squared_norm(link, rows, i):
+def squared_norm(link, indices, data, first, last):
     """Return ||x_i||^2 / lambda, in the norm that the strongly convex part is dual to."""
     total = 0.0
-    for q in range(rows.indptr[i], rows.indptr[i + 1]):
-        total += np.float64(rows.data[q]) ** 2
+    for q in range(first, last):
+        total += np.float64(data[q]) ** 2
     return total * link.inverse
 
 
 @squared_norm.of(Nets)
-def _(link, rows, i):
+def _(link, indices, data, first, last):
     total = 0.0
-    for q in range(rows.indptr[i], rows.indptr[i + 1]):
-        total += np.float64(rows.data[q]) ** 2 * link.inverse[rows.indices[q]]
+    for q in range(first, last):
+        total += np.float64(data[q]) ** 2 * link.inverse[indices[q]]
     return total
 
 
 @squared_norm.of(QNorm)
-def _(link, rows, i):
+def _(link, indices, data, first, last):
     largest = 0.0
-    for q in range(rows.indptr[i], rows.indptr[i + 1]):
-        largest = max(largest, abs(np.float64(rows.data[q])))
+    for q in range(first, last):
+        largest = max(largest, abs(np.float64(data[q])))
     return largest * largest * link.inverse_lam
 
 
 @generic
 def dot(link, v, indices, data, first, last):
-    """Return <x, w> of the row with cells first to last, in four strands that need not wait for each other; unsigned places."""
+    """Return <x, w> of cells first to last (unsigned numbers), in four strands that need not wait for each other."""
     a, b, c, d = 0.0, 0.0, 0.0, 0.0
     q, whole = first, first + (last - first) // FOUR * FOUR
     while q < whole:
