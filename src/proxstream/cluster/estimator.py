@@ -104,7 +104,17 @@ class OnDask(StreamEstimator):
 
             standing = None if kept is None else kept.standing
             settings = settings_of(learner)
-            run = Rounds(client, parts, learner, settings, labelled, plan, on_round=on_round, standing=standing)
+            run = Rounds(
+                client,
+                parts,
+                learner,
+                settings,
+                labelled,
+                plan,
+                on_round=on_round,
+                wants=None if keeper is None else lambda *rows: True,
+                standing=standing,
+            )
             run()
         if learner.t == 0:
             raise ValueError("the partitions have no rows to learn from")

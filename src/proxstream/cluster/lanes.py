@@ -8,7 +8,8 @@ returns what changed; changes of all lanes are added, and the sum is the next ro
 
 A worker keeps the state that it had last and the file that it was reading, so that usually nothing but the update has
 to come to it. What it keeps changes no result: the state is that of a round, by number, and is told to be missing if
-it is; a file is opened again at the place where the lane stood.
+it is; a file is opened again at the place where the lane stood. The client is told numbers (`news`), and asks a worker
+for the state (`state_of`) when it wants it.
 
 A lane's rows weigh as many times more as there are lanes, as if each had its twin in every other lane; see
 `proxstream.engines.sums` for how that is taken back. Without this, n lanes that find one step would make it n times.
@@ -100,6 +101,23 @@ class Update(NamedTuple):
 BEHIND = Update(True, None, np.zeros(2), ())
 
 
+class News(NamedTuple):
+    """What the client is told of a round's update: all but the changes, of which it has the bytes."""
+
+    behind: bool
+    exact: bool  # the losses are those of all rows so far
+    losses: Array
+    told: tuple[Told, ...]
+    n_bytes: int
+
+
+def news(update: Update) -> News:
+    """Return what the client is told."""
+    changes = update.changes
+    exact, n_bytes = (False, 0) if changes is None else (changes.exact, changes.n_bytes)
+    return News(update.behind, exact, update.losses, update.told, n_bytes)
+
+
 def learn_lane(job: Job, data: Any, base: Mapping[str, Array] | None, updates: list[Update]) -> Update:
     """Learn a lane's next rows.
 
@@ -112,15 +130,16 @@ def learn_lane(job: Job, data: Any, base: Mapping[str, Array] | None, updates: l
     """
     if any(update.behind for update in updates):
         return BEHIND
+    learner = _replica(job, base, updates)
+    if learner is None:
+        return BEHIND
     if job.place is None and not job.slices:
         last = {told.lane: told for told in updates[-1].told}
         mine = last[job.lane]
         if mine.done:
+            _STORE.put_state(job.run, job.round, learner)
             return Update(False, None, np.zeros(2), (mine._replace(rows=0, n_bytes=0, sent=0, last=None),))
         job = replace(job, place=mine.place, lanes=sum(not told.done for told in last.values()))
-    learner = _replica(job, base, updates)
-    if learner is None:
-        return BEHIND
     try:
         if job.slices:
             found = _Found([_sliced(data[at.part], at.start, at.stop) for at in job.slices], Place(), False, 0)
@@ -133,6 +152,18 @@ def learn_lane(job: Job, data: Any, base: Mapping[str, Array] | None, updates: l
     update = _learned(job, learner, found, rows)
     _STORE.put_state(job.run, job.round, learner)
     return update
+
+
+def state_of(job: Job, updates: list[Update]) -> dict[str, Array] | None:
+    """Return the state that a round starts from, None if this worker cannot know it."""
+    if any(update.behind for update in updates):
+        return None
+    learner = _replica(job, None, updates)
+    if learner is None:
+        return None
+    arrays = learner.state_dict()
+    _STORE.put_state(job.run, job.round, learner)
+    return arrays
 
 
 def add(updates: list[Update]) -> Update:
@@ -180,10 +211,8 @@ def _learned(job: Job, learner: Learner, found: _Found, rows: list[RowBlock]) ->
     if not rows:
         return Update(False, None, np.zeros(2), (told,))
     learner.engine.grow(max(learner.n_features, *(batch.n_features for batch in found.batches), 0))
-    touched = np.zeros(learner.n_features, bool)
-    for block in rows:
-        touched[block.indices[block.indptr[0] : block.indptr[-1]]] = True
-    start = sums.before(learner.engine, np.flatnonzero(touched).astype(np.int32))
+    indices = [block.indices[block.indptr[0] : block.indptr[-1]] for block in rows]
+    start = sums.before(learner.engine, sums.touched(learner.n_features, indices))
     began = learner.loss_sums
     for block in rows:
         scores = learner.learn(block, count=job.count)
@@ -351,17 +380,18 @@ class _Store:
             kept = self._of(run)
             for i, update in enumerate(updates):
                 kept.updates[number - len(updates) + i] = update
-            for old in [old for old in kept.updates if old < number - UPDATES]:
-                del kept.updates[old]
             kept.states = [(at, learner) for at, learner in kept.states if at >= number - UPDATES]
             ways = [
                 (at, i) for i, (at, _) in enumerate(kept.states) if all(k in kept.updates for k in range(at, number))
             ]
             usable = [(at, i) for at, i in ways if at <= number]
-            if not usable:
-                return None, []
-            at, i = max(usable)
-            return kept.states.pop(i)[1], [kept.updates[k] for k in range(at, number)]
+            learner, missed = None, []
+            if usable:
+                at, i = max(usable)
+                learner, missed = kept.states.pop(i)[1], [kept.updates[k] for k in range(at, number)]
+            oldest = min((at for at, _ in kept.states), default=number)
+            kept.updates = {at: update for at, update in kept.updates.items() if at >= oldest}
+            return learner, missed
 
     def put_state(self, run: str, number: int, learner: Learner) -> None:
         """Keep a learner that is in the state of this round."""

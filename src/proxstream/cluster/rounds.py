@@ -1,25 +1,28 @@
 """Rounds: the client's side of learning in lanes.
 
-The client holds the state between rounds. It submits a lane's part of a round as one task, named by run, round and
-lane; Dask runs it where the lane ran before if it can, elsewhere if it must, and again if its worker dies. The changes
-of all lanes are added by tasks, too, and only their sum comes back. A round is submitted before the one ahead of it has
+The client submits a lane's part of a round as one task, named by run, round and lane; Dask runs it where the lane ran
+before if it can, elsewhere if it must, and again if its worker dies. The changes of all lanes are added by tasks, too,
+and their sum goes to the workers; the client is told numbers. A round is submitted before the one ahead of it has
 ended: its tasks wait for the sum, not for the client.
 
-What moves in a round: each lane's changes of the features that its rows had, once; their sum, to each worker and to the
-client. The state as a whole moves to a worker that does not have it: at the beginning, when a run goes on from a model
-or a checkpoint, and after a fault.
+What moves in a round: each lane's changes of the features that its rows had, once, and their sum to each worker. The
+state as a whole moves to the client when it is wanted there (`wants`), at the end of a pass, and every CUT rounds; and
+from the client to a worker that does not have it: at the beginning, when a run goes on from a model or a checkpoint,
+after CUT rounds, and after a fault.
 
 Faults. A worker that dies takes its state with it. Its lane's task runs on another worker, which may have the state of
-that round or not; then, and when a result was lost on the way, the client scatters the state that it holds and the
-round begins again. All that a task does depends on its arguments alone, so the result is the same bits.
+that round or not; then, and when a result was lost on the way, the client scatters the state that it holds, and the
+rounds since then are learned again. All that a task does depends on its arguments alone, so the result is the same
+bits, and nothing is told twice.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 from uuid import uuid4
 
@@ -29,15 +32,17 @@ from distributed.comm import CommClosedError
 from ..estimators.rows import Batch
 from ..learner import Learner
 from .clients import tree
-from .lanes import Job, Place, Slice, Told, Update, add, apply, forget, learn_lane
+from .lanes import Job, News, Place, Slice, Told, add, forget, learn_lane, news, state_of
 from .parts import Parts
 from .places import Places
 
 AHEAD = 2  # rounds that are under way
-CUT = 16  # rounds after which the client hands on the last sum itself, so that Dask can forget how all came about
+CUT = 16  # rounds after which the client hands out the state, so that Dask can forget how it came about
 FIRST_ROWS = 1 << 10  # rows of a lane's first round; the next has twice as many, until all have what they should
 RETRIES = 2  # of a task that raised, as when a file could not be reached
 MOST_FAULTS = 20  # rounds in a row that begin again
+
+PRIORITY = 1  # of what the client waits for, before learning
 
 LOST = (KilledWorker, CommClosedError)
 
@@ -47,7 +52,10 @@ class ClusterError(RuntimeError):
 
 
 class Round(NamedTuple):
-    """A round that has ended: rows learned in it and in all, mean loss so far, bytes of changes sent, seconds."""
+    """A round that has ended: rows learned in it and in all, mean loss so far, bytes of changes sent, seconds.
+
+    `sent` counts each lane's changes once and their sum once a worker; with one worker nothing is sent.
+    """
 
     number: int
     rows: int
@@ -80,6 +88,7 @@ class Standing:
     number: int = 0  # of the pass
     round: int = 0  # of all passes
     rows: int = 0
+    pass_rows: int = 0  # since the pass began
     n_bytes: int = 0
     zeros: bool = False
     negatives: bool = False
@@ -89,9 +98,19 @@ class Standing:
 
 class _Submitted(NamedTuple):
     number: int
+    news: Future
     update: Future
     after: Places
+    rows: int  # at most, of all lanes
+    job: Job  # of one lane
     kept: list[Any]  # futures that must live until the round has ended
+
+
+class _Mark(NamedTuple):
+    """Where the state that the client has belongs: the number of rounds behind it, and the places of lanes."""
+
+    round: int
+    places: Places
 
 
 class Rounds:
@@ -108,7 +127,11 @@ class Rounds:
     labelled : function of a Batch
         Run on workers; returns it with labels as the loss knows them.
     plan : Plan
-    on_round : function of a Round and what the lanes told, called when the learner stands between two rounds
+    on_round : function of a Round and what the lanes told, optional
+        Called after each round.
+    wants : function of two numbers of rows, optional
+        Whether the learner is to hold the state when a round is told that ends between them, counted from the beginning
+        of the pass. It costs the state's way to the client, and a wait for it.
     standing : Standing, optional
         Where an earlier run stood.
     """
@@ -123,18 +146,20 @@ class Rounds:
         plan: Plan,
         *,
         on_round: Callable[[Round, tuple[Told, ...]], None] | None = None,
+        wants: Callable[[int, int], bool] | None = None,
         standing: Standing | None = None,
     ) -> None:
         self.client, self.parts, self.learner, self.plan = client, parts, learner, plan
         self.run_name = f"proxstream-{uuid4().hex[:12]}"
         self.standing = Standing() if standing is None else standing
         self.rounds: list[Round] = []
-        self._settings, self._labelled, self._on_round = settings, labelled, on_round
+        self._settings, self._labelled, self._on_round, self._wants = settings, labelled, on_round, wants
         self._loaded: dict[int, Any] = {}
         self._files: dict[int, Future] = {}
         self._attempt = self._faults = 0
         self._homes: list[list[str]] = []
         self._stop = False
+        self._losses = learner.loss_sums
 
     def __call__(self) -> None:
         """Run to the end of the last pass."""
@@ -144,7 +169,7 @@ class Rounds:
                 if self._stop:
                     return
                 self.standing.number += 1
-                self.standing.places, self.standing.done = [], []
+                self.standing.pass_rows, self.standing.places, self.standing.done = 0, [], []
         finally:
             self._loaded.clear()
             self._files.clear()
@@ -158,55 +183,65 @@ class Rounds:
 
     def _pass(self, order: Sequence[int]) -> None:
         lanes = [list(order[i :: self.plan.lanes]) for i in range(self.plan.lanes)]
-        places = Places(lanes, self.parts.rows, self.standing.places, self.standing.done)
+        planned = Places(lanes, self.parts.rows, self.standing.places, self.standing.done)
+        self._at, self._mark = self.standing.round, _Mark(self.standing.round, planned.copy())
         self._files.clear()
         self._settle_homes()
-        base = self._base()
-        planned = places
+        self._base = self._base or self._scattered()
         submitted: deque[_Submitted] = deque()
         began = time.perf_counter()
-        while not self._stop:
-            while len(submitted) < AHEAD and planned.more() and not (submitted and self._due(submitted)):
-                entry = self._submit(planned, self.standing.round + len(submitted), base, submitted)
+        while True:
+            while self._may_submit(submitted, planned):
+                entry = self._submit(planned, self._at + len(submitted), submitted)
                 submitted.append(entry)
-                planned, base = entry.after, None
+                planned, self._base = entry.after, None
             if not submitted:
                 return
-            update = self._ended(submitted[0])
-            if update is None:
+            told = self._ended(submitted[0])
+            entry = submitted.popleft()
+            if told is not None:
+                for known in (entry, *submitted):
+                    known.after.told(told.told)
+            # Nothing is under way: the state is wanted, or this was the last round of the pass.
+            if told is None or (not submitted and not self._synchronized(entry)):
                 submitted.clear()
                 self._recover()
-                planned, base = places, self._base(always=True)
+                self._at, planned = self._mark.round, self._mark.places.copy()
+                self._base = self._scattered(always=True)
                 continue
-            places = submitted.popleft().after
-            for known in (places, *(entry.after for entry in submitted)):
-                known.told(update.told)
-            apply(self.learner, update)
-            if not submitted:
-                self._last = self.client.scatter([update], hash=False, broadcast=True)[0]
-            planned = submitted[-1].after if submitted else places
-            self._tell(update, places, time.perf_counter() - began)
+            self._at += 1
+            planned = submitted[-1].after if submitted else entry.after
+            if self._at % CUT == 0:
+                self._base, self._last = self._scattered(always=True), None
+            if self._at > self.standing.round:
+                self._tell(told, entry.after, time.perf_counter() - began)
             began = time.perf_counter()
 
-    def _due(self, submitted: deque[_Submitted]) -> bool:
-        """Tell that the next round waits until the client has the sum of the last one under way."""
-        return (submitted[-1].number + 1) % CUT == 0
+    def _may_submit(self, submitted: deque[_Submitted], planned: Places) -> bool:
+        """Tell whether another round can be under way: not behind one whose state is wanted, until that is here."""
+        if self._stop or len(submitted) >= AHEAD or not planned.more():
+            return False
+        if not submitted:
+            return True
+        rows = self.standing.pass_rows
+        asked = self._wants is not None and self._wants(rows, rows + sum(entry.rows for entry in submitted))
+        return not asked and (submitted[-1].number + 1) % CUT != 0
 
-    def _base(self, *, always: bool = False) -> Future | None:
+    def _scattered(self, *, always: bool = False) -> Future | None:
         """Scatter the state, unless workers can make it themselves or have it already."""
         if not always and (self.rounds or (self.plan.fresh and self.standing.round == 0)):
             return None
         return self.client.scatter([self.learner.state_dict(copy=False)], hash=False)[0]
 
-    def _submit(self, places: Places, number: int, base: Future | None, submitted: deque[_Submitted]) -> _Submitted:
+    def _submit(self, places: Places, number: int, submitted: deque[_Submitted]) -> _Submitted:
         share = max(self.plan.rows // self.plan.lanes, 1)
         rows = min(share, FIRST_ROWS << min(number, 40)) if self.plan.fresh else share
         name, after = f"{self.run_name}-{self._attempt}", places.copy()
-        updates = [entry.update for entry in submitted] if base is None else []
-        if base is None and not submitted and self._last is not None:
-            updates = [self._last]
+        base = self._base
+        last = submitted[-1].update if submitted else self._last
+        updates = [] if last is None or base is not None else [last]
         moves = after.take(rows)
-        futures, kept = [], []
+        futures, kept, jobs = [], [], []
         for lane, slices in enumerate(moves):
             if slices is None:
                 continue
@@ -224,6 +259,7 @@ class Rounds:
                 None if submitted else places.places[lane],
             )
             data = self._data(places, lane, slices)
+            jobs.append(job)
             kept.append(data)
             futures.append(
                 self.client.submit(
@@ -231,7 +267,7 @@ class Rounds:
                     job,
                     data,
                     base,
-                    updates[-1:],
+                    updates,
                     key=f"{name}-learn-{number}-{lane}",
                     workers=self._homes[lane],
                     allow_other_workers=True,
@@ -239,9 +275,10 @@ class Rounds:
                 )
             )
         self._forget(after)
-        return _Submitted(
-            number, tree(self.client, add, futures, f"{name}-add-{number}"), after, [*kept, *updates, base]
-        )
+        update = tree(self.client, add, futures, f"{name}-add-{number}")
+        told = self.client.submit(news, update, key=f"{name}-news-{number}", priority=PRIORITY)
+        at_most = sum(sum(stop - start for _, start, stop in one) or rows for one in moves if one is not None)
+        return _Submitted(number, told, update, after, at_most, jobs[0], [*kept, *updates, base])
 
     def _data(self, places: Places, lane: int, slices: list[tuple[int, int, int]]) -> Any:
         """Return the partitions of a lane's slices, or all its files."""
@@ -265,22 +302,36 @@ class Rounds:
 
     # ---- the end of a round
 
-    _last: Future | None = None
+    _last: Future | None = None  # the sum that brings workers to the state of the next round,
+    _base: Future | None = None  # or that state
+    _mark: _Mark
+    _at = 0  # rounds behind us, counted again where they are learned again
 
-    def _ended(self, entry: _Submitted) -> Update | None:
-        """Return the sum of a round, or None if it has to begin again."""
-        try:
-            update: Update = entry.update.result()
-        except LOST:
+    def _ended(self, entry: _Submitted) -> News | None:
+        """Return what is told of a round, or None if it has to begin again."""
+        told: News | None = _result(entry.news)
+        if told is None or told.behind:
             return None
-        except Exception:
-            if entry.update.status in ("cancelled", "lost"):
-                return None
-            raise
-        if update.behind:
-            return None
-        self._last, self._faults = entry.update, 0
-        return update
+        self._last = entry.update
+        return told
+
+    def _synchronized(self, entry: _Submitted) -> bool:
+        """Bring the learner to the state behind a round; nothing else is under way. Tell whether a worker had it."""
+        job = replace(entry.job, round=entry.number + 1)
+        state = self.client.submit(
+            state_of,
+            job,
+            [entry.update],
+            key=f"{self.run_name}-{self._attempt}-state-{entry.number}",
+            workers=self._homes[job.lane],
+            allow_other_workers=True,
+        )
+        arrays = _result(state)
+        if arrays is None:
+            return False
+        self.learner.load_state_dict(arrays)
+        self._mark = _Mark(entry.number + 1, entry.after.copy())
+        return True
 
     def _recover(self) -> None:
         """Begin a round again: with other names, as Dask keeps what became of a name."""
@@ -297,21 +348,36 @@ class Rounds:
         slots = [address for address, threads in sorted(self.client.nthreads().items()) for _ in range(threads)]
         self._homes = [[slots[i * len(slots) // self.plan.lanes % len(slots)]] for i in range(self.plan.lanes)]
 
-    def _tell(self, update: Update, places: Places, seconds: float) -> None:
-        standing = self.standing
+    def _tell(self, told: News, places: Places, seconds: float) -> None:
+        standing, self._faults = self.standing, 0
         standing.round += 1
-        rows = sum(told.rows for told in update.told)
+        rows = sum(lane.rows for lane in told.told)
         standing.rows += rows
-        standing.n_bytes += sum(told.n_bytes for told in update.told)
-        standing.zeros |= any(told.seen[0] for told in update.told)
-        standing.negatives |= any(told.seen[1] for told in update.told)
+        standing.pass_rows += rows
+        standing.n_bytes += sum(lane.n_bytes for lane in told.told)
+        standing.zeros |= any(lane.seen[0] for lane in told.told)
+        standing.negatives |= any(lane.seen[1] for lane in told.told)
         standing.places, standing.done = list(places.places), list(places.done)
         if not rows:
             return
+        before = (0.0, 0.0) if told.exact else self._losses
+        self._losses = before[0] + float(told.losses[0]), before[1] + float(told.losses[1])
         workers = len(set(map(tuple, self._homes)))
-        merged = 0 if update.changes is None else update.changes.n_bytes * (workers + 1)
-        sent = sum(told.sent for told in update.told) + merged
-        ended = Round(standing.round, rows, standing.rows, self.learner.progressive_loss, sent, seconds)
+        sent = sum(lane.sent for lane in told.told) + told.n_bytes * workers if workers > 1 else 0
+        mean_loss = self._losses[0] / self._losses[1] if self._losses[1] > 0.0 else math.nan
+        ended = Round(standing.round, rows, standing.rows, mean_loss, sent, seconds)
         self.rounds.append(ended)
         if self._on_round is not None:
-            self._on_round(ended, update.told)
+            self._on_round(ended, told.told)
+
+
+def _result(future: Future) -> Any:
+    """Return a task's result, None if it was lost with its worker."""
+    try:
+        return future.result()
+    except LOST:
+        return None
+    except Exception:
+        if future.status in ("cancelled", "lost"):
+            return None
+        raise

@@ -129,6 +129,7 @@ class ClusterRun:
             labelled,
             plan,
             on_round=self._after_round,
+            wants=self._wants,
             standing=standing,
         )
         self._count(standing)
@@ -173,6 +174,10 @@ class ClusterRun:
         if self.order.checkpoint:
             self.keep()
         self.watch.moved(self)  # type: ignore[arg-type]
+
+    def _wants(self, low: int, high: int) -> bool:
+        """Tell that a line or a checkpoint may be due, for both of which the state is looked at."""
+        return bool(self.order.checkpoint) or report.next_told(low, self.order.progress_every) <= high
 
     def _end_pass(self, number: int) -> None:
         session = self.session

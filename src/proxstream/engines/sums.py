@@ -12,7 +12,7 @@ gradients that come into u are then those of the rows, each once, and where all 
 | r^2                   | AdaGrad, FTRLProximal, Auto | changes over n^2 add, times m: by how many it was met      |
 | t                     | all                         | changes add                                                |
 | k                     | all                         | changes over n add                                         |
-| s                     | AutoFTRL                    | the largest                                                |
+| 1/s                   | AutoFTRL                    | the least: that of the largest value                       |
 | a, b, c               | AutoFTRL                    | each learner's estimate of one number: their mean by rows  |
 | sums of q^2           | AutoFTRL                    | changes over n add                                         |
 | sum of row sizes      | AutoFTRL                    | changes add                                                |
@@ -73,31 +73,36 @@ def refusal(algorithm: Algorithm, engine: Any, average: bool = False) -> str:
     return f"{algorithm!r} runs on dense vectors with this penalty or geometry; what adds up are {known}, compiled"
 
 
+ALL = 4  # non-zeros a feature from which on the whole state is compared, in place of the features that rows have
+DENSE = 0.75  # of the features: from there on changes of all are kept, without their numbers
+NO_FEATURES = np.empty(0, np.int32)
+
+
 class Sums(NamedTuple):
     """Changes of some features' cells, of the intercept's, and of what all share. All but `exact` ones add.
 
     exact : the cells, the intercept's and the clock are new values in place of changes: of one learner alone
-    features : which, rising
+    features : which, rising; empty where row i of the cells is of feature i
     cells : a row a feature; of several classes side by side
-    sizes : the largest s of AutoFTRL, a feature; else empty
+    units : the least 1/s of AutoFTRL, a feature, 0 where it has none; else empty
     """
 
     exact: bool
     n_features: int
     features: Array
     cells: Array
-    sizes: Array
+    units: Array
     bias: Array
     clock: Array
 
     @property
     def n_bytes(self) -> int:
         """Bytes that it takes to send them."""
-        return sum(array.nbytes for array in (self.features, self.cells, self.sizes, self.bias, self.clock))
+        return sum(array.nbytes for array in (self.features, self.cells, self.units, self.bias, self.clock))
 
 
 class Before(NamedTuple):
-    """The state that learners start from: cells of the features that rows will touch, and what all share."""
+    """The state that learners start from: cells of features that rows may touch (empty: all), and what all share."""
 
     features: Array
     cells: Array
@@ -105,20 +110,36 @@ class Before(NamedTuple):
     clock: Array
 
 
+def touched(n_features: int, indices: list[Array]) -> Array:
+    """Return the features that are there, rising; empty stands for all, where it is not worth while to look."""
+    if sum(map(len, indices)) >= ALL * n_features:
+        return NO_FEATURES
+    marked = np.zeros(n_features, bool)
+    for some in indices:
+        kernel.mark(some, marked)
+    return np.flatnonzero(marked).astype(np.int32)
+
+
 def before(engine: Any, features: Array) -> Before:
-    """Return what rows with these features can change."""
-    return Before(features, _cells(engine)[features].copy(), engine._bias.copy(), engine._clock.copy())
+    """Return what rows with these features (empty: with any) can change."""
+    cells = _cells(engine)
+    kept = cells[features] if len(features) else cells.copy()
+    return Before(features, kept, engine._bias.copy(), engine._clock.copy())
 
 
 def taken_back(engine: Any, start: Before, lanes: int) -> Sums:
     """Put the engine back to where it started, and return what it has learned since from rows that weigh `lanes`."""
-    cells = _cells(engine)
-    after = cells[start.features]
+    cells, features = _cells(engine), start.features
+    after = cells[features] if len(features) else cells
     if lanes == 1:
-        found = Sums(True, len(cells), start.features, after, np.empty(0), engine._bias.copy(), engine._clock.copy())
+        clock = engine._clock.copy()
+        found = Sums(True, len(cells), features, after.copy(), np.empty(0), engine._bias.copy(), clock)
     else:
         found = _changes(engine, start, after, lanes)
-    cells[start.features] = start.cells
+    if len(features):
+        cells[features] = start.cells
+    else:
+        cells[:] = start.cells
     engine._bias[:] = start.bias
     engine._clock[:] = start.clock
     return found
@@ -130,22 +151,32 @@ def add(several: list[Sums]) -> Sums:
         return several[0]
     if any(sums.exact for sums in several):
         raise ValueError("exact states are those of one learner alone: they do not add")
-    n_features = max(sums.n_features for sums in several)
-    place = np.zeros(n_features, np.int32)
-    for sums in several:
-        kernel.place_of(sums.features, place)
-    features = np.flatnonzero(place).astype(np.int32)
-    place[features] = np.arange(len(features), dtype=np.int32)
-    first = several[0]
-    cells = np.zeros((len(features), first.cells.shape[1]), first.cells.dtype)
-    sizes = np.zeros(len(features) if any(len(sums.sizes) for sums in several) else 0)
+    first, n_features = several[0], max(sums.n_features for sums in several)
+    features, place, rows = _union(several, n_features)
+    cells = np.zeros((rows, first.cells.shape[1]), first.cells.dtype)
+    units = np.zeros(rows if any(len(sums.units) for sums in several) else 0, first.units.dtype)
     bias, clock = np.zeros_like(first.bias), first.clock
     for i, sums in enumerate(several):
-        kernel.add(sums.features, place, sums.cells, sums.sizes, cells, sizes)
+        kernel.add(sums.features, place, sums.cells, sums.units, cells, units)
         bias += sums.bias
         if i:
             clock = _joined(clock, sums.clock)
-    return Sums(False, n_features, features, cells, sizes, bias, clock)
+    return Sums(False, n_features, features, cells, units, bias, clock)
+
+
+def _union(several: list[Sums], n_features: int) -> tuple[Array, Array, int]:
+    """Return the features of all, the place of each among them, and how many; neither of both where all have one."""
+    if any(len(sums.cells) > len(sums.features) for sums in several):
+        return NO_FEATURES, NO_FEATURES, n_features
+    marked = np.zeros(n_features, bool)
+    for sums in several:
+        kernel.mark(sums.features, marked)
+    features = np.flatnonzero(marked).astype(np.int32)
+    if len(features) >= DENSE * n_features:
+        return NO_FEATURES, NO_FEATURES, n_features
+    place = np.zeros(n_features, np.int32)
+    place[features] = np.arange(len(features), dtype=np.int32)
+    return features, place, len(features)
 
 
 def apply(engine: Any, sums: Sums) -> None:
@@ -153,13 +184,15 @@ def apply(engine: Any, sums: Sums) -> None:
     engine.grow(sums.n_features)
     cells = _cells(engine)
     if sums.exact:
-        cells[sums.features] = sums.cells
+        if len(sums.features):
+            cells[sums.features] = sums.cells
+        else:
+            cells[: len(sums.cells)] = sums.cells
         engine._bias[:], engine._clock[:] = sums.bias, sums.clock
         return
-    layout, new, grown = _layout(engine), cells[sums.features], np.zeros(3)
-    kernel.apply(new, *layout, sums.cells, sums.sizes, grown)
-    cells[sums.features] = new
-    kernel.apply(engine._bias, *_bias_layout(engine), sums.bias, np.empty(0), np.zeros(3))
+    grown = np.zeros(3)
+    kernel.apply(cells, sums.features, *_layout(engine), sums.cells, sums.units, grown)
+    kernel.apply(engine._bias, NO_FEATURES, *_bias_layout(engine), sums.bias, np.empty(0), np.zeros(3))
     if isinstance(engine, AutoEngine):
         _apply_clock(engine._parts.rule, engine._clock, sums.clock, grown)
     else:
@@ -206,37 +239,28 @@ def _changes(engine: Any, start: Before, after: Array, lanes: int) -> Sums:
     """Return changes of cells, in the state's precision."""
     layout, auto_engine = _layout(engine), isinstance(engine, AutoEngine)
     n, classes, columns = len(after), len(layout.z_at), layout.columns
-    sizes = np.empty(n if layout.unit_at >= 0 else 0)
+    units = np.empty(n if layout.unit_at >= 0 else 0, after.dtype)
     weights, intercepts = np.zeros((n, classes), after.dtype), np.zeros((len(engine._bias), 1))
     rate = 0.0
     if columns > 3:
         weights, intercepts = _weights(engine, after)
         rate = 1.0 / _kappa(engine) if auto_engine else float(engine._parts.rule.rate)
-    change = np.empty((n, classes * columns), engine._state.dtype)
+    change = np.empty((n, classes * columns), after.dtype)
     moved = np.empty(n, bool)
-    kernel.find(start.cells, after, *layout[:3], weights, rate, lanes, columns, change, sizes, moved)
+    kernel.find(start.cells, after, *layout[:3], weights, rate, lanes, columns, change, units, moved)
     bias, own = np.empty((len(engine._bias), columns)), _bias_layout(engine)
-    kernel.find(
-        start.bias,
-        engine._bias,
-        *own[:3],
-        intercepts,
-        rate,
-        lanes,
-        columns,
-        bias,
-        np.empty(0),
-        np.empty(len(bias), bool),
-    )
+    none = np.empty(0), np.empty(len(bias), bool)
+    kernel.find(start.bias, engine._bias, *own[:3], intercepts, rate, lanes, columns, bias, *none)
     if auto_engine:
         clock = _auto_clock(start.clock, engine._clock, lanes)
     else:
         clock = engine._clock - start.clock
         clock[rules.K] /= lanes
-    features = start.features
-    if not moved.all():
-        features, change, sizes = features[moved], change[moved], sizes[moved] if len(sizes) else sizes
-    return Sums(False, engine.n_features, features, change, sizes, bias, clock)
+    features, there = start.features, int(np.count_nonzero(moved))
+    if there < (len(moved) if len(features) else DENSE * len(moved)):
+        features = features[moved] if len(features) else np.flatnonzero(moved).astype(np.int32)
+        change, units = change[moved], units[moved] if len(units) else units
+    return Sums(False, engine.n_features, features, change, units, bias, clock)
 
 
 def _weights(engine: Any, cells: Array) -> tuple[Array, Array]:

@@ -2,7 +2,8 @@
 
 A cell is a row of `cells`; class a has its z in column z_at[a] and its r in column r_at[a] (an empty r_at: none), and a
 unit 1/s, of AutoFTRL, stands in column `unit_at` (-1: none). A change has `columns` numbers a class, side by side: that
-of z; of r^2 and its square; of r and what of z is centring.
+of z; of r^2 and its square; of r and what of z is centring. Row i of changes is of feature features[i], or where
+`features` is empty of feature i.
 """
 
 from __future__ import annotations
@@ -15,17 +16,29 @@ from .jit import compiled
 
 
 @compiled
-def find(old, new, z_at, r_at, unit_at, weights, rate, lanes, columns, out, sizes, moved):
-    """Write the changes from old to new cells, the new sizes, and which cells moved; weights are centred at `rate`."""
+def mark(indices, marked):
+    """Mark the features that rows have."""
+    for i in range(indices.shape[0]):
+        marked[indices[i]] = True
+
+
+@compiled
+def find(old, new, z_at, r_at, unit_at, weights, rate, lanes, columns, out, units, moved):
+    """Write the changes from old to new cells, the new units, and which cells moved; weights are centred at `rate`."""
     for j in range(old.shape[0]):
         moved[j] = False
         for k in range(old.shape[1]):
             moved[j] = moved[j] or old[j, k] != new[j, k]
+        if not moved[j]:
+            out[j] = 0.0
+            if unit_at >= 0:
+                units[j] = new[j, unit_at]
+            continue
         s_old, s_new = 1.0, 1.0
         if unit_at >= 0:
             s_old = 1.0 / old[j, unit_at] if old[j, unit_at] > 0.0 else 0.0
             s_new = 1.0 / new[j, unit_at] if new[j, unit_at] > 0.0 else 0.0
-            sizes[j] = s_new
+            units[j] = new[j, unit_at]
         for a in range(z_at.shape[0]):
             first = a * columns
             out[j, first] = (new[j, z_at[a]] * s_new - old[j, z_at[a]] * s_old) / lanes
@@ -39,38 +52,30 @@ def find(old, new, z_at, r_at, unit_at, weights, rate, lanes, columns, out, size
 
 
 @compiled
-def place_of(features, place):
-    """Mark features in a table of places."""
-    for i in range(features.shape[0]):
-        place[features[i]] = 1
-
-
-@compiled
-def add(features, place, changes, sizes, cells, largest):
-    """Add changes to the cells at their features' places; the largest of sizes stays, where there are sizes."""
-    for i in range(features.shape[0]):
-        at = place[features[i]]
+def add(features, place, changes, units, cells, least):
+    """Add changes to the cells at their features' places, or features (no places); the least unit that is one stays."""
+    for i in range(changes.shape[0]):
+        at = features[i] if features.shape[0] else i
+        if place.shape[0]:
+            at = place[at]
         for k in range(changes.shape[1]):
             cells[at, k] += changes[i, k]
-        if sizes.shape[0]:
-            largest[at] = max(largest[at], sizes[i])
+        if units.shape[0] and units[i] > 0.0 and (least[at] == 0.0 or units[i] < least[at]):
+            least[at] = units[i]
 
 
 @compiled
-def apply(cells, z_at, r_at, unit_at, columns, changes, sizes, grown):
+def apply(cells, features, z_at, r_at, unit_at, columns, changes, units, grown):
     """Change cells; add to `grown` what their units grew by: exponents, logarithms of mantissas, and new ones."""
-    for j in range(cells.shape[0]):
-        s_old, unit = 1.0, 1.0
+    for i in range(changes.shape[0]):
+        j = features[i] if features.shape[0] else i
+        s_old, unit, moved = 1.0, 1.0, False
         if unit_at >= 0:
             before = cells[j, unit_at]
-            s_old = 1.0 / before if before > 0.0 else 0.0
-            s_new = max(s_old, sizes[j])
-            cells[j, unit_at] = 1.0 / s_new if s_new > 0.0 else 0.0
-            if s_new == s_old:
-                cells[j, unit_at] = before
-            unit = float(cells[j, unit_at])
-            if unit > 0.0 and unit != before:
-                mantissa, exponent = math.frexp(unit)
+            moved = units[i] > 0.0 and (before == 0.0 or units[i] < before)
+            if moved:
+                cells[j, unit_at] = units[i]
+                mantissa, exponent = math.frexp(float(units[i]))
                 grown[0] += exponent
                 grown[1] += math.log2(mantissa)
                 if before > 0.0:
@@ -79,18 +84,23 @@ def apply(cells, z_at, r_at, unit_at, columns, changes, sizes, grown):
                     grown[1] -= math.log2(mantissa)
                 else:
                     grown[2] += 1.0
+            s_old, unit = 1.0 / before if before > 0.0 else 0.0, float(cells[j, unit_at])
+        for k in range(changes.shape[1]):
+            moved = moved or changes[i, k] != 0.0
+        if not moved:
+            continue
         for a in range(z_at.shape[0]):
             first = a * columns
-            z = cells[j, z_at[a]] * s_old + np.float64(changes[j, first])
+            z = cells[j, z_at[a]] * s_old + np.float64(changes[i, first])
             if columns > 1:
                 r = cells[j, r_at[a]] * s_old
-                squares, fourth = np.float64(changes[j, first + 1]), np.float64(changes[j, first + 2])
+                squares, fourth = np.float64(changes[i, first + 1]), np.float64(changes[i, first + 2])
                 # The square of the sum over the sum of squares: by how many learners the coordinate was met.
                 met = max(squares * squares / fourth, 1.0) if fourth > 0.0 else 1.0
                 r_new = math.sqrt(r * r + met * squares)
                 if columns > 3:
-                    more = np.float64(changes[j, first + 3])
+                    more = np.float64(changes[i, first + 3])
                     surplus = 1.0 - (r_new - r) / more if more > 0.0 else 0.0
-                    z += surplus * np.float64(changes[j, first + 4])
+                    z += surplus * np.float64(changes[i, first + 4])
                 cells[j, r_at[a]] = r_new * unit
             cells[j, z_at[a]] = z * unit
