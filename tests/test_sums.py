@@ -45,11 +45,11 @@ def learner(name, dtype=np.float64):
     return made
 
 
-def apart(made, blocks, lanes):
+def apart(made, blocks, lanes, everything=False):
     """Return the changes of lanes that learn a block each, from the state that the learner is in."""
     found = []
     for block in blocks:
-        start = sums.before(made.engine, np.unique(block.indices).astype(np.int32))
+        start = sums.before(made.engine, sums.NO_FEATURES if everything else sums.touched(D, [block.indices]))
         made.learn(block._replace(c=np.full(block.n_rows, float(lanes))) if lanes > 1 else block)
         found.append(sums.taken_back(made.engine, start, lanes))
     return found
@@ -152,6 +152,30 @@ def test_sizes_of_auto_ftrl(name):
     assert clock[auto.COUNT] == D
     assert clock[auto.SCALE] == pytest.approx(2.0 * np.exp(np.log(largest).mean()), rel=1e-12)
     assert clock[auto.SUM] + math.log2(clock[auto.MANTISSA]) == pytest.approx(-np.log2(largest).sum(), rel=1e-12)
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize("lanes", [1, 2])
+def test_looking_at_all_features_is_the_same_bits(name, lanes, monkeypatch):
+    """Whether changes are those of the features that rows have or of all, with their numbers or without."""
+    blocks = [rows(12, 3, SETTINGS[name][2], columns=(0, 2)), rows(5, 4, SETTINGS[name][2], columns=(0, 5))][:lanes]
+    some, every, dense = (learner(name) for _ in range(3))
+    sums.apply(some.engine, sums.add(apart(some, blocks, lanes)))
+    sums.apply(every.engine, sums.add(apart(every, blocks, lanes, everything=True)))
+    monkeypatch.setattr(sums, "DENSE", 0.0)
+    found = sums.add(apart(dense, blocks, lanes, everything=True))
+    assert len(found.cells) == D
+    assert len(found.features) == 0
+    sums.apply(dense.engine, found)
+    for made in (every, dense):
+        for array, other in zip(state(made).values(), state(some).values(), strict=True):
+            np.testing.assert_array_equal(array, other)
+
+
+def test_touched_features():
+    indices = [np.array([5, 1, 5], np.int32), np.array([0], np.int32)]
+    np.testing.assert_array_equal(sums.touched(D, indices), [0, 1, 5])
+    assert len(sums.touched(1, indices)) == 0  # four entries a feature: all of them
 
 
 def test_new_features_make_room():

@@ -127,8 +127,11 @@ def train(
         typer.Option(metavar="ADDRESS|local[:N]", help="Learn on a Dask cluster; the files are its workers'."),
     ] = None,
     rows_per_round: Annotated[
-        int, typer.Option(metavar="ROWS", help="Cluster: rows of all workers together between two sums.")
-    ] = 1 << 17,
+        int | None,
+        typer.Option(
+            metavar="ROWS", help="Cluster: rows of all workers together between two sums. [default: by features]"
+        ),
+    ] = None,
     list_algorithms: Annotated[
         bool, typer.Option("--list", is_eager=True, callback=_list, help="List the algorithms and their parameters.")
     ] = False,
@@ -247,7 +250,7 @@ def _run(order: Order, show: Show, given: set[str]) -> None:
         show.summary(run)
 
 
-def _run_on(address: str, rows: int, order: Order, show: Show, given: set[str]) -> None:
+def _run_on(address: str, rows: int | None, order: Order, show: Show, given: set[str]) -> None:
     """Run on a Dask cluster, which is imported here and nowhere else."""
     from ..training import Interrupted
     from ..training.run import OutputError, check_output

@@ -26,7 +26,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from .._checks import Array
-from ..blocks import RowBlock
+from ..blocks import RowBlock, as_block
 from ..engines import sums
 from ..engines.sums import Sums
 from ..estimators.rows import Batch, blocks, part
@@ -266,10 +266,9 @@ def cut(batch: Batch, start: int, stop: int) -> Batch:
         return batch
     c = batch.c[start:stop] if len(batch.c) else batch.c
     X = batch.X
-    if isinstance(X, RowBlock):
-        X = part(X._replace(y=batch.y, c=batch.c), start, stop)
-    else:
-        X = X.tocsr()[start:stop] if issparse(X) else X[start:stop]
+    if issparse(X):
+        X = as_block(X)  # of which rows are views, where those of a sparse matrix are copies
+    X = part(X._replace(y=batch.y, c=batch.c), start, stop) if isinstance(X, RowBlock) else X[start:stop]
     return Batch(X, batch.y[start:stop], c)
 
 

@@ -114,7 +114,7 @@ def _batch(element: Any) -> Batch:
         if X.ndim != 2:
             raise ValueError(f"X must be a matrix, got shape {X.shape}")
         if X.dtype != np.float32:
-            X = X.astype(np.float64)
+            X = X.astype(np.float64, copy=False)
     batch = Batch(X, y)
     if y.shape != (batch.n_rows,):
         raise ValueError(f"{batch.n_rows} rows need as many labels, got y of shape {y.shape}")

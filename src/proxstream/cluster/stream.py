@@ -27,7 +27,7 @@ from ..estimators.rows import Batch
 from ..losses import Loss
 from ..penalties import Penalty
 from .clients import connected
-from .estimator import ROWS, Classes, Numbers, OnDask, looked
+from .estimator import Classes, Numbers, OnDask, looked
 from .lazily import is_lazy, predicted
 from .parts import Parts, Survey, parts_of
 
@@ -62,8 +62,9 @@ class DaskStreamClassifier(OnDask, StreamClassifier):
     random_state : int, RandomState or None
     verbose : int
         1 shows a bar on stderr.
-    rows_per_round : int
-        Rows of all lanes together in a round. The first rounds of a model have fewer, 1024 a lane, 2048, and so on.
+    rows_per_round : int, optional
+        Rows of all lanes together in a round. None is two a lane for each feature, at least 2^17 and at most 2^22. The
+        first rounds of a model have fewer, 1024 a lane, 2048, and so on.
     lanes : int, optional
         Partitions learned side by side. None is one a thread of the cluster's workers, when fit is called.
     client : Client, str or None
@@ -110,7 +111,7 @@ class DaskStreamClassifier(OnDask, StreamClassifier):
         class_weight: Any = None,
         multi_class: str = "auto",
         verbose: int = 0,
-        rows_per_round: int = ROWS,
+        rows_per_round: int | None = None,
         lanes: int | None = None,
         client: Any = None,
         checkpoint: str | os.PathLike[str] | None = None,
@@ -326,7 +327,7 @@ class DaskStreamRegressor(OnDask, StreamRegressor):
         n_threads: int = 1,
         random_state: Any = None,
         verbose: int = 0,
-        rows_per_round: int = ROWS,
+        rows_per_round: int | None = None,
         lanes: int | None = None,
         client: Any = None,
         checkpoint: str | os.PathLike[str] | None = None,

@@ -24,7 +24,7 @@ from ..training.report import Line, Pass
 from ..training.run import Watch
 from ..training.session import Facts, Interrupted
 from .checkpoint import Keeper
-from .estimator import lanes_of, settings_of
+from .estimator import lanes_of, rows_of, settings_of
 from .lanes import Told
 from .parts import parts_of
 from .rounds import Plan, Round, Rounds, Standing
@@ -98,11 +98,11 @@ class ClusterRun:
     order : Order
     watch : Watch
     client : Client
-    rows : int
-        Rows a round.
+    rows : int, optional
+        Rows a round; None is as of `DaskStreamClassifier`.
     """
 
-    def __init__(self, order: Order, watch: Watch, client: Client, rows: int) -> None:
+    def __init__(self, order: Order, watch: Watch, client: Client, rows: int | None) -> None:
         self.order, self.watch = order, watch
         reading = {name: value for name, value in order.reading().items() if name not in ("labels", "quarantine")}
         self.parts = parts_of(list(order.data), format=order.format, features=order.features, **reading)
@@ -112,7 +112,8 @@ class ClusterRun:
         self.session = Session(learner, order.passes)
         self.resumed = self.finished = False
         everything = list(range(len(self.parts)))
-        plan = Plan(lanes_of(client, None, len(self.parts)), rows, [everything] * order.passes)
+        lanes = lanes_of(client, None, len(self.parts))
+        plan = Plan(lanes, rows_of(rows, lanes, learner.n_features), [everything] * order.passes)
         self.keeper = Keeper(f"{order.output}.ckpt", {**_plain(order.settings()), "files": list(order.data)})
         standing = Standing()
         kept = self.keeper.find() if order.resume else None
