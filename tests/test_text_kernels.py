@@ -7,7 +7,7 @@ import random
 import subprocess
 import sys
 from decimal import Decimal, localcontext
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from proxstream.kernels import hashing, lines, numbers, xxhash
+from proxstream.kernels import hashing, lines, numbers, plain, svmlight, xxhash
 from proxstream.kernels.words import PAD
 from proxstream.streams import sheets
 from proxstream.streams.base import Settings
@@ -23,7 +23,7 @@ from proxstream.streams.features import FeatureSpec
 from proxstream.streams.svmlight import SvmlightParser
 from proxstream.streams.vw import VWParser
 
-from . import text_cases
+from . import naive_text, text_cases
 from .naive_features import murmur3
 
 
@@ -181,13 +181,13 @@ def outcome(parser: Any, buffer: Any, n_bytes: int) -> list[Any]:
 
 
 def parser_of(format: str, rng: random.Random) -> Any:
-    if format == "svmlight":
+    if format != "vw":
         return SvmlightParser(Settings(qid=rng.choice([None, True, False]), chunk_bytes=8))
     spec = FeatureSpec(bits=8, crosses="a*b" if rng.random() < 0.3 else ())
     return VWParser(Settings(features=spec, chunk_bytes=8, options={"digits": rng.random() < 0.5}))
 
 
-@pytest.mark.parametrize("format", ["svmlight", "vw"])
+@pytest.mark.parametrize("format", ["svmlight", "plain", "vw"])
 def test_bytes_behind_the_lines_mean_nothing(format: str) -> None:
     for seed in range(100):
         text = text_cases.text(format, random.Random(seed)) + b"\n"
@@ -206,6 +206,47 @@ def test_rows_that_do_not_fit_the_sheet(monkeypatch: pytest.MonkeyPatch) -> None
     assert list(chain.from_iterable(one[3] for one in found)) == whole.y.tolist()
 
 
+def row_by_row(text: bytes, dtype: Any) -> tuple[list[Any], int]:
+    """Return rows as dicts and labels, and the number of bad lines."""
+    at, rows, bad = 0, [], 0
+    parser = SvmlightParser(Settings(dtype=dtype, qid=False))
+    while at < len(text):
+        found = parser.parse(padded(text), at, len(text))
+        indptr, indices, data, y, _ = found.rows
+        for i, (first, last) in enumerate(pairwise(indptr)):
+            rows.append((y[i], dict(zip(indices[first:last].tolist(), data[first:last].tolist(), strict=True))))
+        at = found.at
+        if found.fault is not None:
+            bad, at = bad + 1, text.index(b"\n", at) + 1
+    return rows, bad
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_windows_of_plain_lines_are_what_the_lines_are_one_by_one(dtype: Any) -> None:
+    for seed in range(300):
+        rng = random.Random(seed)
+        text = b"".join(text_cases.plain_line(rng, rng.choice([0.0, 0.1])) + b"\n" for _ in range(rng.choice([9, 40])))
+        if rng.random() < 0.7:
+            text = text_cases.mutated(text, rng) + b"\n"
+        expected, n_bad = naive_text.rows(text, naive_text.svmlight, dtype=dtype)
+        rows, bad = row_by_row(text, dtype)
+        assert bad == n_bad, text
+        assert rows == [(row.y, row.features) for row in expected], text
+
+
+def test_plain_lines_are_read_by_the_window() -> None:
+    rng = random.Random(0)
+    lines_ = [text_cases.plain_line(rng).rstrip() + b"\n" for _ in range(50)]
+    room = np.empty(2000, np.int32), np.empty(2000, np.float32)
+    for change, n_rows in ((b"", 40), (b"3 qid:1 1:1\n", 0), (b"1 1:1 # note\n", 0), (b"\n", 0), (b"1 x:1\n", 0)):
+        text = b"".join([*lines_[:30], change, *lines_[30:]])
+        at, stop = len(lines_[0]), sum(map(len, lines_[:41])) + len(change)
+        sheet = lines.Sheet(np.zeros(99, np.int32), *room, np.empty(99), *np.empty((5, 0)))
+        state = np.zeros(lines.STATE, np.int64)
+        rows, _ = svmlight.parse_window(padded(text, bytes(99)), at, stop, 0, sheet, 0, 0, state, plain.window())
+        assert rows == n_rows
+
+
 # The kernels as plain Python on arrays of the exact length: a step out of them is an IndexError.
 INTERPRETED = """
 import random, sys, warnings
@@ -218,7 +259,7 @@ from proxstream.streams import sheets
 assert jit.INTERPRETED
 sheets.ROOM = 2
 for seed in range(int(sys.argv[1])):
-    for format in ("svmlight", "vw"):
+    for format in ("svmlight", "plain", "vw"):
         text = text_cases.text(format, random.Random(seed)) + b"\\n"
         print(outcome(parser_of(format, random.Random(seed)), padded(text), len(text)))
 for token in sys.argv[2:]:
@@ -239,7 +280,7 @@ def test_no_step_out_of_the_buffer(tmp_path: Any, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(sheets, "ROOM", 2)
     expected = []
     for seed in range(n):
-        for format in ("svmlight", "vw"):
+        for format in ("svmlight", "plain", "vw"):
             text = text_cases.text(format, random.Random(seed)) + b"\n"
             expected.append(repr(outcome(parser_of(format, random.Random(seed)), padded(text), len(text))))
     assert done.stdout.splitlines() == [*expected, *["True"] * len(tokens)]

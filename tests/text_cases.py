@@ -6,6 +6,21 @@ import random
 
 NAMES = ["a", "b", "site", "x1", "longer_name_than_eight", "17", "007", "café", "日本", "a.b-c#d", "'q", "e5", "-3"]
 NUMBERS = ["0", "1", "-1", "+2", "0.5", "1.25", ".5", "5.", "1e3", "-2.5E-3", "12345678901", "0.333333333", "1e-50"]
+SHORT_NUMBERS = [
+    "0",
+    "1",
+    "7",
+    "-3",
+    "0.122169",
+    "-0.122169",
+    "99999999",
+    "-1234567",
+    ".5",
+    "12.25",
+    "-.125",
+    "0.0",
+    "00.1",
+]
 ODD_NUMBERS = [*NUMBERS, "1e39", "1e999", "nan", "inf", "", "-", ".", "1e", "0x1", "9007199254740993", "4" * 30, "1_0"]
 PIECES = [b" ", b"\t", b"\r", b"\n", b":", b"|", b"#", b"'", b".", b"e", b"-", b"qid:3", b"\0", b"\x01", b"\x7f"]
 PIECES += [
@@ -35,6 +50,15 @@ def svmlight_line(rng: random.Random, odd: float = 0.0) -> bytes:
     ).encode()
 
 
+def plain_line(rng: random.Random, odd: float = 0.0) -> bytes:
+    """Return a line of which whole windows are read at once, unless an odd value or mistake is among them."""
+    words = [rng.choice(["1", "-1", "+1", "0", "2.5", "-0.25", "1e-3"])]
+    for _ in range(rng.choice([0, 1, 3, 9, 20])):
+        value = rng.choice(SHORT_NUMBERS if rng.random() > odd / 4 else NUMBERS)
+        words.append(f"{rng.randrange(10 ** rng.randint(1, 8))}:{value}")
+    return (" ".join(words) + rng.choice(["", "", "", " ", "\r"])).encode()
+
+
 def vw_line(rng: random.Random, odd: float = 0.0) -> bytes:
     numbers = ODD_NUMBERS if rng.random() < odd else NUMBERS
     head = rng.choice(["", "1 ", "-1 2 ", "0.5 1 0 ", "1 'tag ", "'tag", "1 tag", "-1 0.25 'tag", " 1  "])
@@ -48,7 +72,7 @@ def vw_line(rng: random.Random, odd: float = 0.0) -> bytes:
     return (line + rng.choice(["", "\r"])).encode()
 
 
-LINES = {"svmlight": svmlight_line, "vw": vw_line}
+LINES = {"svmlight": svmlight_line, "plain": plain_line, "vw": vw_line}
 
 
 def mutated(text: bytes, rng: random.Random) -> bytes:
