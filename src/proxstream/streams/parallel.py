@@ -60,6 +60,7 @@ class ParallelReading(LineReading):
         self._n = n
         self._parsers: SimpleQueue[Twinned] = SimpleQueue()
         self._blocks: deque[Block] = deque()
+        self._spare: list[Buffer] = []  # whose lines have been parsed: new memory would have to be cleared first
 
     def chunks(self) -> Iterator[Chunk]:
         """Yield the rows between bad lines."""
@@ -73,7 +74,7 @@ class ParallelReading(LineReading):
                     alone = not self._twins()
                 elif stop > feed.at:
                     self._blocks.append(Block(feed, stop, pool.submit(self._parse_any, feed, stop)))
-                    feed = feed.rest(stop)
+                    feed = feed.rest(stop, self._spare)
                     yield from self._arrived(0 if self.opened.idle() else self._n)
                 elif feed.ended:
                     yield from self._arrived(0)
@@ -102,6 +103,7 @@ class ParallelReading(LineReading):
         while len(self._blocks) > n:
             block = self._blocks.popleft()
             yield from self._settled(block.buffer, block.stop, block.parsed.result())
+            self._spare.append(block.buffer)
 
     def _settled(self, buffer: Buffer, stop: int, parsed: list[Parsed]) -> Iterator[Chunk]:
         self.buffer = buffer

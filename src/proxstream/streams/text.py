@@ -115,10 +115,16 @@ class Buffer:
         """Bytes that wait."""
         return self.filled - self.at
 
-    def rest(self, stop: int) -> Buffer:
-        """Return another buffer with what lies behind `stop`, to read on in while this one is parsed."""
-        other = Buffer(max(self.size, 2 * (self.filled - stop)))
-        other.filled, other.ended = max(self.filled - stop, 0), self.ended
+    def rest(self, stop: int, spare: list[Buffer]) -> Buffer:
+        """Return another buffer, a spare one if it is large enough, with what lies behind `stop`.
+
+        It is there to read on in while this one is parsed.
+        """
+        size = max(self.size, 2 * (self.filled - stop))
+        if spare and spare[-1].size < size:
+            spare.clear()
+        other = spare.pop() if spare else Buffer(size)
+        other.at, other.filled, other.ended = 0, max(self.filled - stop, 0), self.ended
         other.bytes[: other.filled] = memoryview(self.bytes)[stop : self.filled]
         return other
 
