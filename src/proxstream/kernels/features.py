@@ -14,7 +14,7 @@ from .words import pointer
 
 BIT31 = np.uint32(31)
 HALF = np.uint64(32)
-FIRST_ROOM = 1 << 10
+FIRST_ROOM = 1 << 12
 
 
 @compiled
@@ -24,77 +24,108 @@ def bucketed(indptr, hashes, values, mask, signed):
     longest = 0
     for i in range(n_rows):
         longest = max(longest, indptr[i + 1] - indptr[i])
-    starts, indices, data, table = _room(n_rows, len(hashes), longest, values)
-    from_hashes, from_values = pointer(hashes), pointer(values)
-    out, start, lost = (pointer(indices), pointer(data)), 0, 0
-    for i in range(n_rows):
-        stop = start
-        for k in range(indptr[i], indptr[i + 1]):
-            stop += _put(out, stop, from_hashes[k], from_values[k], mask, signed)
-        start, lost = _merged(out, start, stop, lost, pointer(table), len(table))
-        starts[i + 1] = start
-    return starts, indices[:start], data[:start]
+    room = _room(n_rows, len(hashes), longest, values)
+    stop = _fill(indptr, hashes, values, (mask, signed), room)
+    return room[0], room[1][:stop], room[2][:stop]
 
 
 @compiled
 def bucketed_columns(hashes, values, mask, signed):
     """Return the same of rows that come as columns of cells: hashes[c, i] and values[c, i] are those of row i."""
     n_cells, n_rows = hashes.shape
-    starts, indices, data, table = _room(n_rows, n_cells * n_rows, n_cells, values)
-    from_hashes, from_values = pointer(hashes.ravel()), pointer(values.ravel())
-    out, start, lost = (pointer(indices), pointer(data)), 0, 0
-    for i in range(n_rows):
-        stop = start
-        for k in range(i, n_cells * n_rows, n_rows):
-            stop += _put(out, stop, from_hashes[k], from_values[k], mask, signed)
-        start, lost = _merged(out, start, stop, lost, pointer(table), len(table))
-        starts[i + 1] = start
-    return starts, indices[:start], data[:start]
+    room = _room(n_rows, n_cells * n_rows, n_cells, values)
+    stop = _fill_columns(n_rows, hashes.ravel(), values.ravel(), (mask, signed), room)
+    return room[0], room[1][:stop], room[2][:stop]
 
 
 @compiled
 def _room(n_rows, n_entries, longest, values):
-    """Return CSR arrays for so many entries, and a table for `_merged` of which rows fill half at most."""
+    """Return CSR arrays for so many entries, and a table for `_put` that is nearly empty with a row in it."""
     starts = np.zeros(n_rows + 1, np.int32)
     indices, data = np.empty(n_entries + 1, np.int32), np.empty(n_entries + 1, values.dtype)
-    room = FIRST_ROOM
-    while room < 2 * longest:
-        room *= 2
-    return starts, indices, data, np.full(room, np.int64(-1))
+    size = FIRST_ROOM
+    while size < 2 * longest:
+        size *= 2
+    return starts, indices, data, np.full(size, np.int32(-1))
+
+
+@compiled
+def _fill(indptr, hashes, values, law, room):
+    """Fill the room and return the number of entries; pointers hold while the caller has the arrays."""
+    starts, from_hashes, from_values, sink = room[0], pointer(hashes), pointer(values), _sink(room)
+    start, lost = 0, 0
+    for i in range(len(indptr) - 1):
+        stop, twice = start, False
+        for k in range(indptr[i], indptr[i + 1]):
+            stop, again = _put(sink, law, start, stop, lost, from_hashes[k], from_values[k])
+            twice |= again
+        start, lost = _shrunk(sink, start, stop, lost) if twice else (stop, lost)
+        starts[i + 1] = start
+    return start
+
+
+@compiled
+def _fill_columns(n_rows, hashes, values, law, room):
+    """Do the same from columns of cells, one after the other."""
+    starts, from_hashes, from_values, sink = room[0], pointer(hashes), pointer(values), _sink(room)
+    start, lost, n_cells = 0, 0, len(hashes)
+    for i in range(n_rows):
+        stop, twice = start, False
+        for k in range(i, n_cells, n_rows):
+            stop, again = _put(sink, law, start, stop, lost, from_hashes[k], from_values[k])
+            twice |= again
+        start, lost = _shrunk(sink, start, stop, lost) if twice else (stop, lost)
+        starts[i + 1] = start
+    return start
 
 
 @compiled_inline
-def _put(out, k, h, x, mask, signed):
-    """Put a feature at k; return 0 if it is absent and the next one may overwrite it: no branch to be guessed wrong."""
-    number, value = out
-    number[k] = h & mask
-    value[k] = -x if signed and h >> BIT31 else x
-    return x != 0.0
+def _sink(room):
+    return pointer(room[1]), pointer(room[2]), pointer(room[3]), np.uint32(len(room[3]) - 1)
 
 
 @compiled_inline
-def _merged(out, start, stop, lost, free, room):
-    """Add up equal numbers of a row; return where it ends then, and how many places were lost until here.
+def _put(sink, law, start, stop, lost, h, x):
+    """Put a feature of the row that began at `start`; return where the next one goes, and whether its number was there.
 
-    Numbers seen in a row are found through a small table of their places. Places never fall, since what sums to 0 and
-    is taken out is counted in `lost`; so whatever lies before a row's first place is free, and nothing is ever cleared.
+    An absent feature is overwritten by the next one, and one whose number is there is added to it and leaves a 0: no
+    branch has to be guessed but that most numbers are new. Those of a row are found through a table of their places.
+    Places never fall, since what is taken out of rows is counted in `lost`; so whatever lies before the row's first
+    place is free, and nothing is ever cleared.
     """
-    number, value = out
-    last, twice = np.uint32(room - 1), False
-    for k in range(start, stop):
-        place = np.uint32(number[k]) & last
+    number, value, free, last = sink
+    mask, signed = law
+    j = h & mask
+    number[stop], value[stop] = j, -x if signed and h >> BIT31 else x
+    place, present = j & last, x != 0.0
+    here = free[place]
+    if here - lost < start:
+        free[place] = stop + lost if present else here
+        return stop + present, False
+    return _put_again(sink, start, stop, lost) if present else (stop, False)
+
+
+@compiled
+def _put_again(sink, start, stop, lost):
+    """Do the same where the first place in the table is taken."""
+    number, value, free, last = sink
+    place = np.uint32(number[stop]) & last
+    found = free[place] - lost
+    while found >= start and number[found] != number[stop]:
+        place = (place + np.uint32(1)) & last
         found = free[place] - lost
-        while found >= start and number[found] != number[k]:
-            place = (place + np.uint32(1)) & last
-            found = free[place] - lost
-        if found < start:
-            free[place] = k + lost
-        else:
-            value[found] += value[k]
-            value[k] = 0.0
-            twice = True
-    if not twice:
-        return stop, lost
+    if found < start:
+        free[place] = stop + lost
+        return stop + 1, False
+    value[found] += value[stop]
+    value[stop] = 0.0
+    return stop + 1, True
+
+
+@compiled
+def _shrunk(sink, start, stop, lost):
+    """Take zeros out of a row; return where it ends then, and how many places were lost until here."""
+    number, value, _, _ = sink
     kept = start
     for k in range(start, stop):
         number[kept], value[kept] = number[k], value[k]
