@@ -4,6 +4,7 @@ Lines of svmlight and Vowpal Wabbit's text, most of them good, are cut, doubled 
 parsed with bad lines left out; one text in twenty is compared row by row with a naive parser. Beside them, row caches
 with changed bytes are read. Whatever a parser says, it must neither crash nor take more and more memory; a changed
 cache must be refused. The inputs of a seed are always the same: a failure is printed with the number of its input.
+Counts, seconds and memory of a run are kept with the other results.
 """
 
 from __future__ import annotations
@@ -29,10 +30,12 @@ from proxstream.streams.svmlight import SvmlightParser
 from proxstream.streams.text import PAD
 from proxstream.streams.vw import VWParser
 
+from . import harness
+
 BITS = 12
 COMPARED = 20  # one text in so many
 CACHES = 1000  # one input in so many is a cache
-GROWTH = 64 << 10  # KiB of memory that a million inputs may take more than the first ten thousand
+GROWTH = 64  # MiB of memory that a million inputs may take more than the first ten thousand
 
 
 def parsed(parser: Any, text: bytes) -> tuple[list[Any], int]:
@@ -86,7 +89,7 @@ def main(arguments: list[str]) -> None:
         spec = FeatureSpec(bits=BITS)
         parsers["vw", digits] = VWParser(Settings(features=spec, chunk_bytes=1 << 12, options={"digits": digits}))
     counts = {"rows": 0, "bad lines": 0, "compared": 0, "caches": 0}
-    begun, early = time.perf_counter(), 0
+    begun, begun_cpu, early = time.perf_counter(), time.process_time(), 0
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "rows.psr"
         write_cache(ps.open_stream(io.BytesIO(b"1 3:0.5 70000:1\n-1 2:1\n" * 20), "svmlight"), path)
@@ -109,10 +112,11 @@ def main(arguments: list[str]) -> None:
             counts["bad lines"] += bad
             if i == 10_000:
                 early = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - early if early else 0
-    seconds = time.perf_counter() - begun
-    found = ", ".join(f"{n:,} {what}" for what, n in counts.items())
-    print(f"{told.inputs:,} inputs in {seconds:.0f} s, no crash: {found}")
-    print(f"memory grew by {grown / 1024:.1f} MiB after the first 10,000 inputs")
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    grown = (peak - early) / 1024 if early else 0.0
+    figures = {"inputs": told.inputs, "seed": told.seed, **counts, "crashes": 0}
+    figures |= {"seconds": time.perf_counter() - begun, "cpu_seconds": time.process_time() - begun_cpu}
+    figures |= {"peak_megabytes": peak / 1024, "megabytes_grown_after_the_first_10000": grown}
+    harness.save("fuzz", [harness.listed("Mutated text and row caches", figures)], figures)
     if grown > GROWTH:
-        sys.exit("too much")
+        sys.exit("too much memory")

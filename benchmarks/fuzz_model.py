@@ -15,6 +15,8 @@ from pathlib import Path
 
 from tests.model_mutants import good, mutants, outcome
 
+from . import harness
+
 WARM = 2000  # mutants after which all code has been imported and compiled
 
 
@@ -24,7 +26,7 @@ def main(args: list[str]) -> None:
     parser.add_argument("--mutants", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=0)
     told = parser.parse_args(args)
-    began, counted, warm = time.perf_counter(), Counter[str](), 0
+    began, began_cpu, counted, warm = time.perf_counter(), time.process_time(), Counter[str](), 0
     memory = "/dev/shm" if Path("/dev/shm").is_dir() else None
     with tempfile.TemporaryDirectory(dir=memory) as folder:
         path = Path(folder) / "mutant.psm"
@@ -41,6 +43,11 @@ def main(args: list[str]) -> None:
                 warm = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
             if number % 50_000 == 0:
                 print(f"{number:>9,}  {time.perf_counter() - began:8.1f} s  {dict(counted)}", flush=True)
-    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - warm) / 1024 if warm else 0.0
-    print(f"{told.mutants:,} mutants of seed {told.seed}: {dict(counted)}")
-    print(f"the peak of memory grew by {grown:.1f} MB after the first {WARM:,}; {time.perf_counter() - began:.0f} s")
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    figures = {"mutants": told.mutants, "seed": told.seed, **counted, "crashes": 0}
+    figures |= {"seconds": time.perf_counter() - began, "cpu_seconds": time.process_time() - began_cpu}
+    figures |= {
+        "peak_megabytes": peak / 1024,
+        f"megabytes_grown_after_the_first_{WARM}": (peak - warm) / 1024 if warm else 0.0,
+    }
+    harness.save("fuzz_model", [harness.listed("Mutated model files", figures)], figures)

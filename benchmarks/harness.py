@@ -80,6 +80,15 @@ def table(title: str, contestants: Sequence[Contestant], nonzeros: int) -> Table
     return out
 
 
+def listed(title: str, figures: dict[str, Any]) -> Table:
+    """Return figures, one a line."""
+    out = Table("", "", title=title, title_justify="left")
+    out.columns[1].justify = "right"
+    for name, value in figures.items():
+        out.add_row(name.replace("_", " "), f"{value:,.1f}" if isinstance(value, float) else f"{value:,}")
+    return out
+
+
 def environment() -> dict[str, Any]:
     """Return what a figure depends on: processor, Python, packages."""
     cpu = platform.processor()

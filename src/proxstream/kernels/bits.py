@@ -1,4 +1,4 @@
-"""Sixty-four bytes at a glance: where two bytes occur among them, as the bits of one word."""
+"""Sixty-four bytes at a glance: where some bytes occur among them, as the bits of one word."""
 
 from __future__ import annotations
 
@@ -17,11 +17,28 @@ if INTERPRETED:
         """Return a word whose bit i tells whether buf[at + i] is a or b."""
         return np.uint64(sum(1 << i for i in range(WIDTH) if buf[at + i] in (a, b)))
 
+    def below(buf, at, limit):
+        """Return a word whose bit i tells whether buf[at + i] is below a limit."""
+        return np.uint64(sum(1 << i for i in range(WIDTH) if buf[at + i] < limit))
+
     def ones(word):
         """Return how many bits of a word are set."""
         return int(word).bit_count()
 
 else:
+
+    def _text(builder, data, place):
+        """Return the bytes at a place as one vector."""
+        vector = ir.VectorType(ir.IntType(8), WIDTH)
+        return builder.load(builder.bitcast(builder.gep(data, [place]), vector.as_pointer()), align=1)
+
+    def _everywhere(builder, value):
+        """Return a vector that has this byte everywhere."""
+        byte, number = ir.IntType(8), ir.IntType(32)
+        vector, places = ir.VectorType(byte, WIDTH), ir.Constant(ir.VectorType(number, WIDTH), [0] * WIDTH)
+        empty = ir.Constant(vector, ir.Undefined)
+        first = builder.insert_element(empty, builder.trunc(value, byte), ir.Constant(number, 0))
+        return builder.shuffle_vector(first, first, places)
 
     @intrinsic
     def occurrences(typingctx, buf, at, a, b):
@@ -29,23 +46,22 @@ else:
 
         def codegen(context, builder, signature, arguments):
             data, place, *wanted = arguments
-            byte, vector = ir.IntType(8), ir.VectorType(ir.IntType(8), WIDTH)
-            address = builder.bitcast(builder.gep(data, [place]), vector.as_pointer())
-            text = builder.load(address, align=1)
-            found = None
-            for value in wanted:
-                first = builder.insert_element(ir.Constant(vector, ir.Undefined), builder.trunc(value, byte), word(0))
-                splat = builder.shuffle_vector(
-                    first, first, ir.Constant(ir.VectorType(ir.IntType(32), WIDTH), [0] * 64)
-                )
-                equal = builder.icmp_unsigned("==", text, splat)
-                found = equal if found is None else builder.or_(found, equal)
-            return builder.bitcast(found, ir.IntType(WIDTH))
-
-        def word(value):
-            return ir.Constant(ir.IntType(32), value)
+            text = _text(builder, data, place)
+            one, other = (builder.icmp_unsigned("==", text, _everywhere(builder, value)) for value in wanted)
+            return builder.bitcast(builder.or_(one, other), ir.IntType(WIDTH))
 
         return types.uint64(buf, types.int64, types.int64, types.int64), codegen
+
+    @intrinsic
+    def below(typingctx, buf, at, limit):
+        """Return a word whose bit i tells whether buf[at + i] is below a limit; buf is a pointer to bytes."""
+
+        def codegen(context, builder, signature, arguments):
+            data, place, limit = arguments
+            found = builder.icmp_unsigned("<", _text(builder, data, place), _everywhere(builder, limit))
+            return builder.bitcast(found, ir.IntType(WIDTH))
+
+        return types.uint64(buf, types.int64, types.int64), codegen
 
     @intrinsic
     def ones(typingctx, word):

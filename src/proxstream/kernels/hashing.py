@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .jit import compiled
+from .jit import compiled, compiled_inline
 from .words import U8, U32, word
 
 LOW = np.uint64(0xFFFFFFFF)
@@ -26,7 +26,7 @@ ZERO, ONE, TWO, THREE, FOUR = np.uint64(0), np.uint64(1), np.uint64(2), np.uint6
 R8, R13, R15, R16, R17, R19, R24 = (np.uint64(r) for r in (8, 13, 15, 16, 17, 19, 24))
 
 
-@compiled
+@compiled_inline
 def scramble(word):
     """Return a word as it enters a hash."""
     k = (np.uint64(word) * C1) & LOW
@@ -34,7 +34,7 @@ def scramble(word):
     return (k * C2) & LOW
 
 
-@compiled
+@compiled_inline
 def mix(h, word):
     """Return the hash h after one more word."""
     h = np.uint64(h) ^ scramble(word)
@@ -42,7 +42,7 @@ def mix(h, word):
     return (h * FIVE + ADDED) & LOW
 
 
-@compiled
+@compiled_inline
 def finish(h, length):
     """Return the hash of so many bytes in all."""
     h = np.uint64(h) ^ (np.uint64(length) & LOW)
@@ -75,7 +75,7 @@ def murmur3_32(buf, start, stop, seed):
     return finish(h ^ scramble(rest), length)
 
 
-@compiled
+@compiled_inline
 def hashed(buf, at, stop, seed):
     """Return the hash of buf[at:stop], eight bytes at a time, where as many more can be read behind it."""
     h, length = np.uint64(seed), stop - at

@@ -4,7 +4,8 @@
 
 A feature's hash is that of its name with the hash of its namespace as seed; a namespace without a name has the hash 0.
 A value that is not told is 1; the scale of a namespace multiplies its values; zeros are not kept. A name ends at a
-blank, a colon or a bar. The end of a name is looked for in eight bytes at a time, and those bytes are what is hashed.
+blank, a colon or a bar. Such places are found ahead, 64 bytes at a time, so that the work on one name does not wait for
+the end of the one before.
 """
 
 from __future__ import annotations
@@ -14,15 +15,34 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import lines
+from .bits import WIDTH, below, occurrences, ones
 from .hashing import LOW, hashed
-from .jit import compiled
-from .lines import AT, COLON, ENTRIES, ERROR, FINE, LINES, MODE, NEWLINE, ROWS, WHERE, blank, invalid_utf8, pointers
+from .jit import compiled, compiled_inline
+from .lines import (
+    AT,
+    COLON,
+    ENTRIES,
+    ERROR,
+    FINE,
+    LINES,
+    MODE,
+    NEWLINE,
+    ROWS,
+    SPACE,
+    WHERE,
+    blank,
+    invalid_utf8,
+    pointers,
+)
 from .numbers import BAD, number
-from .words import HIGH, digits, pointer, trailing_zeros, word
+from .words import digits, pointer, trailing_zeros
 
 BAR, QUOTE = 124, 39
-EVERY = np.uint64(0x0101010101010101)
-COLONS, BARS, PRINTED = EVERY * np.uint64(COLON), EVERY * np.uint64(BAR), EVERY * np.uint64(33)
+PRINTED, ASCII = 33, 128  # the lowest byte that a name may have, and the lowest that is not ASCII
+SMALL, LARGE = 1e-30, 1e30
+MARKS = 1 << 10  # places where names may end, known ahead
+U1 = np.uint64(1)
+NOT_ASCII, LINE_NOT_ASCII = MARKS, MARKS + 1  # behind them: whether there is more among the bytes looked at for them
 
 
 class Rule(NamedTuple):
@@ -37,24 +57,34 @@ class Rule(NamedTuple):
 @compiled
 def parse(text, stop, rule, full, progress):
     """Fill the sheet from the lines text[state[AT]:stop], the last byte a newline."""
+    parse_lines(text, stop, rule, full, progress, np.empty(MARKS + 2, np.int64))
+
+
+@compiled
+def parse_lines(text, stop, rule, full, progress, ends):
+    """Do so with room for marks."""
     buf, sheet, state = pointer(text), pointers(full), pointer(progress)
     spaces, wanted, n_spaces = pointer(rule.spaces), pointer(rule.wanted), len(rule.spaces)
     plain = Rule(rule.digits, rule.tracked, spaces, wanted)
     at, row, k, n_lines, error = state[AT], 0, 0, 0, FINE
+    marks, m, n = pointer(ends), 0, 0
+    marks[NOT_ASCII] = 0
     state[WHERE] = state[MODE] = 0
     sheet.indptr[0] = 0
     while at < stop:
         line = at
         at = past_blanks(buf, at)
         if buf[at] != NEWLINE:
+            marks[LINE_NOT_ASCII] = marks[NOT_ASCII]
             if row == sheet.n_rows:
                 error = lines.FULL
             else:
                 at, seen, error = parse_label(buf, at, sheet, row, state)
+                marks[LINE_NOT_ASCII] |= seen >= ASCII
             after = k
             if error == FINE:
-                at, after, seen, error = parse_features(buf, at, plain, n_spaces, sheet, k, seen, state)
-            if error == FINE and seen & HIGH:
+                at, after, m, n, error = parse_features(buf, at, stop, plain, n_spaces, sheet, k, marks, m, n, state)
+            if error == FINE and marks[LINE_NOT_ASCII]:
                 wrong = invalid_utf8(buf, line, at)
                 if wrong >= 0:
                     state[WHERE], error = wrong, lines.UTF8
@@ -68,6 +98,35 @@ def parse(text, stop, rule, full, progress):
 
 
 @compiled
+def mark(buf, at, stop, marks):
+    """Write the places from `at` on where names may end, as many as there is room for; return their number.
+
+    Eight places are written at a time, whether there are as many or not: what is too much is overwritten.
+    """
+    n, other = 0, np.uint64(0)
+    while at + WIDTH <= stop and n + 2 * WIDTH <= MARKS:
+        places = occurrences(buf, at, COLON, BAR) | below(buf, at, PRINTED)
+        other |= ~below(buf, at, ASCII)
+        found, written = ones(places), 0
+        while written < found:
+            for k in range(8):
+                marks[n + written + k] = at + trailing_zeros(places)
+                places &= places - U1
+            written += 8
+        n += found
+        at += WIDTH
+    if at + WIDTH > stop:
+        while at < stop and n < MARKS:
+            c = np.int64(buf[at])
+            marks[n] = at
+            n += (c < PRINTED) | (c == COLON) | (c == BAR)
+            other |= np.uint64(c >= ASCII)
+            at += 1
+    marks[NOT_ASCII] = other != 0
+    return n
+
+
+@compiled_inline
 def past_blanks(buf, at):
     """Return where the blanks end."""
     while blank(buf[at]):
@@ -117,72 +176,82 @@ def parse_label(buf, at, sheet, row, state):
 
 
 @compiled
-def parse_features(buf, at, rule, n_spaces, sheet, k, seen, state):
-    """Read features from a bar to the newline; return where that is, the entries, the bits seen, and what is wrong."""
+def parse_features(buf, at, stop, rule, n_spaces, sheet, k, marks, m, n, state):
+    """Read features from a bar to the newline; return where that is, the entries, the marks used, and what is wrong."""
     hashes, data = sheet.indices, sheet.data
-    seed, scale, term = np.uint64(0), 1.0, -1
+    seed, scale, term, simple = np.uint64(0), 1.0, -1, False
     c = np.int64(buf[at])
     while c != NEWLINE:
         start = at + (c == BAR)
-        at, seen = name_end(buf, start, seen)
+        while m < n and marks[m] < start:
+            m += 1
+        if m == n:
+            n, m = mark(buf, start, stop, marks), 0
+            marks[LINE_NOT_ASCII] |= marks[NOT_ASCII]
+        at = marks[m]
         value, stands = scale, np.int64(buf[at])
+        if simple and c != BAR and stands == SPACE and at > start and k < sheet.n_entries:
+            hashes[k], data[k] = hashed(buf, start, at, seed), scale
+            k += 1
+            at = past_blanks(buf, at + 1)
+            c = np.int64(buf[at])
+            continue
         if c == BAR:
             value = 1.0
         elif at == start:
             state[WHERE] = at
-            return at, k, seen, lines.NAME
+            return at, k, m, n, lines.NAME
         if stands == COLON:
             told_at = at + 1
             told, at, good = number(buf, told_at)
             stands = np.int64(buf[at])
             if good == BAD or not (blank(stands) | (stands == NEWLINE) | (stands == BAR)):
                 state[WHERE] = told_at
-                return at, k, seen, lines.VALUE
+                return at, k, m, n, lines.VALUE
             value *= told
             if not np.isfinite(value):
                 state[WHERE] = told_at
-                return at, k, seen, lines.LARGE
-            stop = told_at - 1
+                return at, k, m, n, lines.LARGE
+            end = told_at - 1
         else:
-            stop = at
+            end = at
             if not (blank(stands) | (stands == NEWLINE) | (stands == BAR)):
                 state[WHERE] = at
-                return at, k, seen, lines.NAME
+                return at, k, m, n, lines.NAME
         if c == BAR:
-            seed, scale = np.uint64(hashed(buf, start, stop, 0)), value
+            seed, scale = np.uint64(hashed(buf, start, end, 0)), value
             if rule.tracked:
                 term = known(rule.spaces, n_spaces, seed, term)
                 if term < 0:
                     state[WHERE] = start
-                    return at, k, seen, lines.NEW_NAMESPACE
+                    return at, k, m, n, lines.NEW_NAMESPACE
                 scale *= rule.wanted[term]
+            # By far most names are followed by a space and have the scale for their value, which fits.
+            simple = not (rule.tracked or rule.digits) and SMALL < abs(scale) < LARGE
         else:
             if k == sheet.n_entries:
-                return at, k, seen, lines.FULL
-            hashes[k] = number_or_hash(buf, start, stop, seed) if rule.digits else hashed(buf, start, stop, seed)
+                return at, k, m, n, lines.FULL
+            hashes[k] = number_or_hash(buf, start, end, seed) if rule.digits else hashed(buf, start, end, seed)
             data[k] = value
             if not np.isfinite(data[k]):
                 state[WHERE] = start
-                return at, k, seen, lines.LARGE
+                return at, k, m, n, lines.LARGE
             if rule.tracked:
-                sheet.terms[k], sheet.starts[k], sheet.stops[k] = term, start, stop
+                sheet.terms[k], sheet.starts[k], sheet.stops[k] = term, start, end
             k += data[k] != 0.0
         at = past_blanks(buf, at)
         c = np.int64(buf[at])
-    return at, k, seen, FINE
+    return at, k, m, n, FINE
 
 
 @compiled
-def name_end(buf, at, seen):
-    """Return where the name that begins at `at` ends, and all bits that were seen."""
-    while True:
-        w = word(buf, at)
-        colons, bars = w ^ COLONS, w ^ BARS
-        ends = ((w - PRINTED) & ~w) | ((colons - EVERY) & ~colons) | ((bars - EVERY) & ~bars)
-        seen |= w
-        if ends & HIGH:
-            return at + (trailing_zeros(ends & HIGH) >> 3), seen
-        at += 8
+def name_end(buf, at):
+    """Return where the name that begins at `at` ends."""
+    c = np.int64(buf[at])
+    while c >= PRINTED and c != COLON and c != BAR:
+        at += 1
+        c = np.int64(buf[at])
+    return at
 
 
 @compiled

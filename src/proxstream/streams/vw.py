@@ -79,7 +79,7 @@ class VWParser:
 
     def _meet(self, buffer: Array, where: int) -> Fault | None:
         """Make the namespace at this place known."""
-        end, _ = self._kernel.name_end(buffer, where, np.uint64(0))
+        end = self._kernel.name_end(buffer, where)
         name = buffer[where:end].tobytes()
         if len(self._spaces) >= MOST_SPACES:
             return Fault(where, f"found one more namespace, {name!r}, expected at most {MOST_SPACES} of them")
