@@ -104,10 +104,10 @@ def environment() -> dict[str, Any]:
     return {"cpu": cpu, "python": platform.python_version(), "packages": versions}
 
 
-def save(name: str, tables: Sequence[Table], figures: dict[str, Any]) -> None:
-    """Print the tables and keep them, readable and as JSON, in benchmarks/results."""
+def save(name: str, tables: Sequence[Table], figures: dict[str, Any], *, show: Sequence[Table] | None = None) -> None:
+    """Print the tables (or those to show alone) and keep them, readable and as JSON, in benchmarks/results."""
     console = Console(width=150)
-    for one in tables:
+    for one in tables if show is None else show:
         console.print(one)
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / f"{name}.json").write_text(json.dumps({"environment": environment(), **figures}, indent=2) + "\n")

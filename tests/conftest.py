@@ -33,3 +33,9 @@ def client(cluster: Any) -> Iterator[Any]:
     with Client(cluster) as made:
         made.wait_for_workers(2)
         yield made
+
+
+@pytest.fixture
+def eager_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batch solvers share out even the little work of a test."""
+    monkeypatch.setattr("proxstream.batch.threads.SMALL", 0)

@@ -224,3 +224,15 @@ def test_no_weights_are_below_the_proved_bound(drawn: Any) -> None:
         assert record.dual <= lowest + 1e-11 * abs(lowest)
     if solution.converged:
         assert case.objective(w) - case.objective(others) <= 1.0001e-7 * abs(case.objective(w))
+
+
+@pytest.mark.usefixtures("eager_threads")
+@pytest.mark.parametrize("loss", [losses.logistic, losses.squared], ids=str)
+def test_threads_prove_the_same_optimum_with_the_same_bits_each_time(loss: losses.Loss) -> None:
+    X, y = data(loss, n=150, d=200)
+    one = run(X, y, loss, 0.03, intercept=True)
+    two, again = (run(X, y, loss, 0.03, intercept=True, n_threads=2) for _ in range(2))
+    assert two.converged
+    assert np.array_equal(two.coef, again.coef)
+    assert two.coef == pytest.approx(one.coef, abs=1e-5)
+    assert two.primal == pytest.approx(one.primal, rel=1e-9)

@@ -18,6 +18,7 @@ from proxstream.batch.l1 import face, gram, solve, survivors
 from proxstream.batch.l1.factors import Factors, Plan
 from proxstream.batch.l1.point import Point, Strengths
 from proxstream.batch.l1.proof import Proof
+from proxstream.batch.threads import Threads
 from proxstream.blocks import as_block
 from proxstream.kernels import columns as columns_kernels
 from proxstream.kernels import gram as gram_kernels
@@ -62,8 +63,11 @@ def test_columns_are_gathered_from_rows_in_any_order() -> None:
         row = slice(X.indptr[i], X.indptr[i + 1])
         X.indices[row], X.data[row] = X.indices[row][::-1].copy(), X.data[row][::-1].copy()
     kept = np.array([3, 4, 11, 19])
-    counts = np.diff(csc_array(X).indptr)[kept]
-    made = columns_kernels.gather(as_block(X), kept, counts, 20, ones=True)
+    ranges = [(0, 13), (13, 30)]
+    counts = [np.count_nonzero(X.toarray()[first:last, kept], axis=0) for first, last in ranges]
+    with Threads(2) as threads:
+        parts = columns_kernels.Parts(ranges, threads.each, counts)
+        made = columns_kernels.gather(as_block(X), kept, parts, 20, ones=True)
     dense = csc_array((made.val, made.idx, made.ptr), shape=(30, 5)).toarray()
     assert np.array_equal(dense, np.hstack((X.toarray()[:, kept], np.ones((30, 1)))))
     rows = by_rows(made, np.array([4, 1, 0]), 30)
@@ -76,10 +80,10 @@ def test_no_slopes_pull_a_column_that_was_left_out_across_its_threshold(loss: lo
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((40, 60)) * (rng.random((40, 60)) < 0.1), np.where(rng.random(40) < 0.5, 1.0, -1.0)
     problem = Problem(as_block(X, y), 60, loss, ps.L1(0.05), fit_intercept=False)
-    kept, counts = survivors(problem, Strengths(np.full(60, 0.05), np.zeros(60)))
+    kept, parts = survivors(problem, Strengths(np.full(60, 0.05), np.zeros(60)))
     out = np.setdiff1d(np.arange(60), kept)
     assert 5 < len(out) < 55
-    assert np.array_equal(counts, np.count_nonzero(X[:, kept], axis=0))
+    assert np.array_equal(sum(parts.counts), np.count_nonzero(X[:, kept], axis=0))
     for _ in range(200):
         theta = loss.slope(5.0 * rng.standard_normal(40), y) / 40
         assert np.all(np.abs(X[:, out].T @ theta) <= 0.05)
@@ -132,8 +136,8 @@ def test_gram_matrix_grows_by_columns_and_by_rows() -> None:
     columns, c = by_columns(X), np.random.default_rng(0).standard_normal(80)
     chosen = np.array([7, 3, 20, 0, 1])
     H = np.zeros((5, 5))
-    gram_kernels.add(columns, chosen[:2], by_rows(columns, chosen[:2], 80), c, 0, H[:2, :2])
-    gram_kernels.add(columns, chosen, by_rows(columns, chosen, 80), c, 2, H)
+    gram_kernels.add(columns, chosen[:2], by_rows(columns, chosen[:2], 80), c, np.arange(2), H[:2, :2])
+    gram_kernels.add(columns, chosen, by_rows(columns, chosen, 80), c, np.arange(2, len(chosen)), H)
     assert X[:, chosen].T @ (c[:, None] * X[:, chosen]) == pytest.approx(H)
 
 

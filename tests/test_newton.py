@@ -94,6 +94,7 @@ def test_no_exponential_of_poisson_overflows() -> None:
     assert np.isposinf(second_order(losses.poisson, [1e3], [1.0])).all()
 
 
+@pytest.mark.usefixtures("eager_threads")
 @pytest.mark.parametrize("n_threads", [1, 3])
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_passes_are_products_with_the_matrix(fit_intercept: bool, n_threads: int) -> None:
@@ -236,6 +237,7 @@ def test_a_solution_is_where_the_next_one_ends(fit_intercept: bool) -> None:
     assert again.converged
 
 
+@pytest.mark.usefixtures("eager_threads")
 def test_threads_find_the_same_optimum() -> None:
     problem = problem_of("logistic", (500, 20))
     one, two = newton.solve(problem, tol=1e-9), newton.solve(problem, tol=1e-9, n_threads=2)

@@ -335,6 +335,7 @@ def test_huge_scales_end_with_a_true_gap_or_say_so() -> None:
     assert tiny.primal == pytest.approx(other.primal, rel=1e-8)  # w scales, P does not
 
 
+@pytest.mark.usefixtures("eager_threads")
 @pytest.mark.parametrize("loss", ["logistic", "hinge"])
 def test_threads_keep_the_proof(loss: str) -> None:
     draw = np.random.default_rng(5)

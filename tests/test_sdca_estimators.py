@@ -53,6 +53,7 @@ def test_sparse_dense_and_32_bits_agree() -> None:
     assert single.dtype == np.float64
 
 
+@pytest.mark.usefixtures("eager_threads")
 @pytest.mark.parametrize("n_threads", [1, 2])
 def test_one_class_against_the_rest(n_threads: int) -> None:
     model = ps.SDCAClassifier("squared_hinge", penalty=ps.L2(0.1), tol=1e-6, n_threads=n_threads, random_state=0)

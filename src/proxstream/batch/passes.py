@@ -1,15 +1,12 @@
 """Passes over the rows of a problem, in one thread or several.
 
-Rows are cut into as many ranges as there are threads, of about as many non-zeros each. A pass that writes one number a
-row writes where it will; one that sums over rows has a vector for each range, added up in order: with the same number
-of threads the same bits.
+Rows are cut into as many ranges as there are threads (`threads`), of about as many non-zeros each. A pass that writes
+one number a row writes where it will; one that sums over rows has a vector for each range, added up in order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -18,6 +15,7 @@ from .._checks import Array
 from ..blocks import RowBlock
 from ..kernels import csr_products, newton
 from .problem import Problem
+from .threads import Threads
 
 
 def unsigned(rows: RowBlock) -> RowBlock:
@@ -40,25 +38,18 @@ class Passes:
         self.one = float(problem.fit_intercept)
         self.outputs = 1
         self.n, self.size, self.nonzeros = rows.n_rows, problem.n_features + 1, len(rows.data)
-        n_threads = max(1, min(n_threads, self.n))
-        share = np.linspace(rows.indptr[0], rows.indptr[-1], n_threads + 1)[1:-1]
-        cuts = [0, *np.searchsorted(rows.indptr, share).tolist(), self.n]
-        self.ranges = list(pairwise(cuts))
-        self._pool = ThreadPoolExecutor(n_threads - 1) if n_threads > 1 else None
+        self.threads = Threads(n_threads)
+        self.ranges = self.threads.ranges_by_entries(rows.indptr)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._pool is not None:
-            self._pool.shutdown()
+        self.threads.__exit__()
 
     def each(self, work: Callable[[int, int], Any]) -> list[Any]:
         """Return work(first, last) of each range of rows, in order."""
-        if self._pool is None:
-            return [work(*self.ranges[0])]
-        others = [self._pool.submit(work, *one) for one in self.ranges[1:]]
-        return [work(*self.ranges[0]), *(other.result() for other in others)]  # this thread works, too
+        return self.threads.each(work, self.ranges)
 
     def summed(self, work: Callable[[int, int, Array], Any], shape: int | tuple[int, ...]) -> Array:
         """Return the sum of what work(first, last, out) adds to zeros of this shape."""

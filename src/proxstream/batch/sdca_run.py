@@ -17,9 +17,7 @@ that are brought together every so often. Now and then a change is lost; v is co
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,6 +27,7 @@ from .conjugates import Net
 from .dual import balance
 from .passes import unsigned
 from .problem import Problem, Solution, Trace
+from .threads import ALONE, Threads
 
 if TYPE_CHECKING:
     from .sdca import Rule, StrongPart
@@ -56,7 +55,7 @@ class Run:
         self.problem, self.rule, self.kernels = problem, rule, kernels
         rows, n = unsigned(problem.rows), problem.rows.n_rows
         self.rows = rows
-        self.n_threads = min(n_threads if rule.output == "last" else 1, n)
+        self.n_threads, self.threads = min(n_threads if rule.output == "last" else 1, n), ALONE
         self.total = float(rows.c.sum()) if len(rows.c) else float(n)
         self.seed, self.random = np.array([seed], np.uint64), np.random.default_rng(seed)
         self.order = np.arange(n, dtype=np.int32 if n < 2**31 else np.int64)
@@ -111,6 +110,10 @@ class Run:
 
         A strong part that is not in the objective is weakened on the way.
         """
+        with Threads(self.n_threads) as self.threads:
+            return self._until(trace, max_epochs, part)
+
+    def _until(self, trace: Trace, max_epochs: int, part: StrongPart | None) -> bool:
         size, due, before = self._first_size(), 1 if part is not None else _RARELY, np.inf
         while self.epoch < max_epochs:
             estimate = self._pass()
@@ -138,7 +141,7 @@ class Run:
         """Move all rows, then those that have not settled; return the sum of the local gaps that all were met with."""
         if self.rule.output != "last":
             self._maybe_begin_anew()
-        if self.n_threads > 1 and self.epoch:
+        if self.threads.n > 1 and self.epoch:
             self._sum_up()
         again = self.rule.sampling == "permutation" and self.rule.output == "last"
         estimate = go_over(self._sweep, self.order, again)
@@ -151,7 +154,7 @@ class Run:
             self.kernels.sample(order, self.rows.n_rows, self.seed)
         else:
             self.kernels.shuffle(order, self.seed)
-        if self.n_threads > 1:
+        if len(self._parts(len(order))) > 1:
             told = self._move_in_threads(order)
         elif self.rule.output == "random":
             told = self._move_and_pick(order)
@@ -188,16 +191,13 @@ class Run:
     # ---- threads
 
     def _parts(self, m: int) -> list[tuple[int, int]]:
-        """Cut m rows into as many parts as there are threads."""
-        cuts = np.linspace(0, m, self.n_threads + 1).astype(int).tolist()
-        return list(pairwise(cuts))
+        """Cut m rows into parts for threads."""
+        rows = self.rows
+        return self.threads.ranges(m, m * (int(rows.indptr[-1]) - int(rows.indptr[0])) / rows.n_rows)
 
     def _each(self, work: Callable[[int, int], Any], m: int) -> list[Any]:
         """Do the work on each part of m rows, in threads."""
-        if self.n_threads == 1:
-            return [work(0, m)]
-        with ThreadPoolExecutor(self.n_threads) as pool:
-            return list(pool.map(lambda part: work(*part), self._parts(m)))
+        return self.threads.each(work, self._parts(m))
 
     def _move_in_threads(self, order: Array) -> tuple[float, int]:
         rows, d = self.rows, self.problem.n_features
@@ -210,19 +210,12 @@ class Run:
             )
             return told
 
-        told = self._each(work, len(order))
-        kept = [
-            order[first : first + k].copy() for (first, _), (_, k) in zip(self._parts(len(order)), told, strict=True)
-        ]
-        front = np.concatenate(kept)
-        rest = np.concatenate(
-            [
-                order[first + k : last].copy()
-                for (first, last), (_, k) in zip(self._parts(len(order)), told, strict=True)
-            ]
-        )
-        order[: len(front)], order[len(front) :] = front, rest
-        return sum(estimate for estimate, _ in told), len(front)
+        parts = self._parts(len(order))
+        told = self.threads.each(work, parts)
+        ends = [(first, first + k, last) for (first, last), (_, k) in zip(parts, told, strict=True)]
+        front, rest = [order[a:b] for a, b, _ in ends], [order[b:c] for _, b, c in ends]
+        order[:] = np.concatenate((*front, *rest))
+        return sum(estimate for estimate, _ in told), sum(map(len, front))
 
     def _combine(self, alpha: Array, factors: Array, v: Array) -> None:
         """Write sum_i p_i f_i alpha_i x_i into v."""

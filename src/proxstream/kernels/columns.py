@@ -31,10 +31,13 @@ class Columns(NamedTuple):
 
 
 @compiled
-def tally(rows, low, high, table):
-    """Write of each feature: how many rows have it, the least and the largest <x_j, theta> for low <= theta <= high."""
+def tally(rows, low, high, first, end, table):
+    """Add up of each feature, over rows first to end: how many have it, the least and the largest <x_j, theta>.
+
+    theta is any between low and high.
+    """
     indptr, indices, data = rows.indptr, rows.indices, rows.data
-    for i in range(indptr.shape[0] - 1):
+    for i in range(first, end):
         for k in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
             j, x = np.uint64(indices[k]), np.float64(data[k])
             table[j, 0] += 1.0
@@ -43,10 +46,13 @@ def tally(rows, low, high, table):
 
 
 @compiled
-def fill(rows, place, free, idx, val):
-    """Write the entries of the features that have a place; free[place] is where a column's next entry goes."""
+def fill(rows, place, first, end, free, idx, val):
+    """Write the entries in rows first to end of the features that have a place.
+
+    free[place] is where a column's next entry goes.
+    """
     indptr, indices, data = rows.indptr, rows.indices, rows.data
-    for i in range(indptr.shape[0] - 1):
+    for i in range(first, end):
         for k in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
             at = place[np.uint64(indices[k])]
             if at >= 0:
@@ -55,17 +61,29 @@ def fill(rows, place, free, idx, val):
                 free[np.uint64(at)] += 1
 
 
-def gather(rows: Any, kept: Any, counts: Any, n_features: int, ones: bool) -> Columns:
-    """Return the columns of the features `kept`, which have `counts` entries, and last a column of ones if told."""
+class Parts(NamedTuple):
+    """Ranges of rows, how to work on each of them, and how many entries the features that are kept have in each."""
+
+    ranges: Any
+    each: Any
+    counts: Any
+
+
+def gather(rows: Any, kept: Any, parts: Parts, n_features: int, ones: bool) -> Columns:
+    """Return the columns of the features `kept`, and last a column of ones if told."""
     n = rows.n_rows
     ptr = np.zeros(len(kept) + 1 + ones, np.int64)
-    np.cumsum(counts, out=ptr[1 : len(kept) + 1])
+    np.cumsum(sum(parts.counts), out=ptr[1 : len(kept) + 1])
     if ones:
         ptr[-1] = ptr[-2] + n
     place = np.full(n_features, -1, np.int32)
     place[kept] = np.arange(len(kept), dtype=np.int32)
     columns = Columns(ptr, np.empty(ptr[-1], np.uint32), np.empty(ptr[-1], rows.data.dtype))
-    fill(rows, place, ptr[: len(kept)].copy(), columns.idx, columns.val)
+    free = ptr[: len(kept)] + np.cumsum([np.zeros_like(kept), *parts.counts[:-1]], axis=0)
+    parts.each(
+        lambda first, end, own: fill(rows, place, first, end, own, columns.idx, columns.val),
+        [(*between, own) for between, own in zip(parts.ranges, free, strict=True)],
+    )
     if ones:
         columns.idx[ptr[-2] :] = np.arange(n, dtype=np.uint32)
         columns.val[ptr[-2] :] = 1.0

@@ -13,8 +13,8 @@ from .l1 import shrunk, violation
 
 
 @compiled
-def add(columns, chosen, X, c, first, H):
-    """Add sum_i c_i x_ij x_ik to H_jk for all pairs of columns of which one stands at `first` or later.
+def add(columns, chosen, X, c, places, H):
+    """Add sum_i c_i x_ij x_ik to H_jk and H_kj for each place j that is told and all k <= j.
 
     `chosen` are columns, X the same by rows. One column's products with those before it are summed up side by side,
     in a vector that stays near the processor, which all of H would not.
@@ -22,7 +22,7 @@ def add(columns, chosen, X, c, first, H):
     ptr, idx, val = columns.ptr, columns.idx, columns.val
     indptr, indices, data = X.indptr, X.indices, X.data
     sums = np.zeros(chosen.shape[0])
-    for j in range(first, chosen.shape[0]):
+    for j in places:
         sums[: j + 1] = 0.0
         for k in range(np.uint64(ptr[chosen[j]]), np.uint64(ptr[chosen[j] + 1])):
             i = idx[k]

@@ -27,10 +27,10 @@ INWARD = 1.0 - 4e-16  # keeps a slope that was rounded inside the domain of phi*
 
 
 @compiled
-def dual_loss(loss, theta, s, y, p):
-    """Return -sum_i p_i phi*(s theta_i / p_i, y_i)."""
+def dual_loss(loss, theta, s, y, p, first, last):
+    """Return -sum_i p_i phi*(s theta_i / p_i, y_i) over rows first to last."""
     total = 0.0
-    for i in range(theta.shape[0]):
+    for i in range(first, last):
         if p[i] > 0.0:
             total -= p[i] * conjugate(loss, INWARD * s * theta[i] / p[i], y[i])
     return total

@@ -25,6 +25,7 @@ from ..._checks import Array
 from ...kernels import columns as kernels
 from ...kernels.l1 import violations
 from ..problem import Problem, Solution, Trace
+from ..threads import ALONE, Threads
 from . import gram, squares
 from .gram import Gram
 from .point import Point, Strengths
@@ -55,17 +56,26 @@ def solve(
         if ended:
             return solution
         start = solution if solution.coef.any() else start
+    with Threads(n_threads) as threads:
+        return _solve(problem, psi, trace, max_epochs, seed, start, threads)
+
+
+def _solve(
+    problem: Problem, psi: Strengths, trace: Trace, max_epochs: int, seed: int, start: Solution | None, threads: Threads
+) -> Solution:
+    """Solve by proximal Newton steps, where the trace ends."""
     w = np.zeros(problem.n_features) if start is None else np.array(start.coef, dtype=np.float64)
     b = [0.0 if start is None else float(start.intercept)] * problem.fit_intercept
-    kept, counts = survivors(problem, psi)
+    kept, parts = survivors(problem, psi, threads)
     zeros = np.zeros(len(b))
     at = Point(
         problem,
-        kernels.gather(problem.rows, kept, counts, problem.n_features, problem.fit_intercept),
+        kernels.gather(problem.rows, kept, parts, problem.n_features, problem.fit_intercept),
         Strengths(np.append(psi.l1[kept], zeros), np.append(psi.l2[kept], zeros)),
         np.append(w[kept], b),
+        threads,
     )
-    proof, descent = Proof(problem, at, start), _Descent(at, seed, tol)
+    proof, descent = Proof(problem, at, start), _Descent(at, seed, trace.tol)
     epoch, slopes = len(trace.history), None
     while True:
         at.refresh()
@@ -102,22 +112,29 @@ def strengths(problem: Problem) -> Strengths:
     return Strengths(*(np.broadcast_to(np.asarray(term, np.float64), shape) for term in (terms.l1, terms.l2)))
 
 
-def survivors(problem: Problem, psi: Strengths) -> tuple[Array, Array]:
-    """Return the features that the optimum may use, and how many rows have each."""
-    loss, p, y = problem.loss, problem.shares, problem.rows.y
-    table = np.zeros((problem.n_features, 3))
+def survivors(problem: Problem, psi: Strengths, threads: Threads = ALONE) -> tuple[Array, kernels.Parts]:
+    """Return the features that the optimum may use, and how many entries each has in parts of the rows."""
+    loss, p, y, rows = problem.loss, problem.shares, problem.rows.y, problem.rows
     low = high = np.zeros_like(p)
     if math.isfinite(loss.lipschitz):
         edge = loss.lipschitz * p
         low, high = -edge, edge
         if loss.kind == "binary":  # slopes are between -y L and 0
             low, high = np.where(y > 0.0, low, 0.0), np.where(y > 0.0, 0.0, high)
-    kernels.tally(problem.rows, low, high, table)
+
+    def work(first: int, last: int) -> Array:
+        table = np.zeros((problem.n_features, 3))
+        kernels.tally(rows, low, high, first, last, table)
+        return table
+
+    ranges = threads.ranges_by_entries(rows.indptr)
+    tables = threads.each(work, ranges)
+    table = sum(tables[1:], start=tables[0])
     pulled = table[:, 0] > 0.0
     if math.isfinite(loss.lipschitz):
         pulled &= np.maximum(-table[:, 1], table[:, 2]) > psi.l1 * (1.0 - 1e-9)
     kept = np.flatnonzero(pulled)
-    return kept, table[kept, 0].astype(np.int64)
+    return kept, kernels.Parts(ranges, threads.each, [one[kept, 0].astype(np.int64) for one in tables])
 
 
 class _Descent:

@@ -65,7 +65,7 @@ class Factors:
             S = self._eliminate(at, X, D, ridge, plan)
         else:
             S = np.zeros((m, m))
-            gram.add(at.columns, columns, X, D, 0, S)
+            gram.add(at.columns, columns, X, D, np.arange(m), S)
             self.L, self.pivots, self.eliminated = _empty(0, 0), np.empty(0), 0
             S.flat[:: m + 1] += RIDGE * S.diagonal() + ridge
         diagonal, more = S.diagonal().copy(), RIDGE

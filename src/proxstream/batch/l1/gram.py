@@ -13,6 +13,7 @@ The quadratic problem is solved by coordinate passes, which find out which weigh
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from ...kernels import csr_products, newton
 from ...kernels import gram as kernels
 from ...kernels.columns import Columns, Rows, by_rows
 from ...kernels.l1 import lowest, violations
+from ..threads import ALONE, Threads
 from .point import Point, Strengths
 from .sweeps import Step
 
@@ -51,7 +53,13 @@ def _dense_price(n: int, m: Any) -> Any:
     return n * m * (DENSE_ENTRY + m * DENSE_PAIR)
 
 
-def extended(H: Array, columns: Columns, chosen: Array, c: Array) -> Array:
+def add(columns: Columns, chosen: Array, X: Rows, c: Array, first: int, H: Array, threads: Threads = ALONE) -> None:
+    """Add sum_i c_i x_ij x_ik to H_jk for all pairs of columns of which one stands at `first` or later."""
+    places = threads.deal(np.arange(first, len(chosen)))
+    threads.each(lambda some: kernels.add(columns, chosen, X, c, some, H), places)
+
+
+def extended(H: Array, columns: Columns, chosen: Array, c: Array, threads: Threads = ALONE) -> Array:
     """Return the Gram matrix sum_i c_i x_ij x_ik of chosen columns, all c_i >= 0; H is that of the first of them."""
     before, m, n = len(H), len(chosen), len(c)
     X = by_rows(columns, chosen, n)
@@ -59,16 +67,26 @@ def extended(H: Array, columns: Columns, chosen: Array, c: Array) -> Array:
     grown[:before, :before] = H
     counts = np.diff(X.indptr).astype(np.float64)
     if _dense_price(n, m) * (1.0 - before / m) >= 0.5 * ROW_PAIR * float(counts @ counts) * (1.0 - (before / m) ** 2):
-        kernels.add(columns, chosen, X, c, before, grown)
+        add(columns, chosen, X, c, before, grown, threads)
         return grown
-    new = np.zeros((m, m - before))
-    for begin in range(0, n, BLOCK):
-        rows = np.arange(begin, min(begin + BLOCK, n))
-        block = np.zeros((len(rows), m + 1), np.float32)
-        newton.scaled_rows(X, 0.0, c, rows, block)
-        new += block[:, :-1].T @ block[:, before:-1]
+    new = _in_blocks(X, c, np.arange(n), before, m, threads)
     grown[:, before:], grown[before:, :before] = new, new[:before].T
     return grown
+
+
+def _in_blocks(X: Rows, c: Array, rows: Array, before: int, m: int, threads: Threads) -> Array:
+    """Return sum_i c_i x_ij x_ik over these rows, for all of m columns j and those k from `before`: dense, 32 bits."""
+
+    def work(first: int, last: int) -> Array:
+        total = np.zeros((m, m - before))
+        for begin in range(first, last, BLOCK):
+            some = rows[begin : min(begin + BLOCK, last)]
+            block = np.zeros((len(some), m + 1), np.float32)
+            newton.scaled_rows(X, 0.0, c, some, block)
+            total += block[:, :-1].T @ block[:, before:-1]
+        return total
+
+    return np.asarray(sum(threads.each(work, threads.ranges(len(rows), len(rows) * m))))
 
 
 class Gram:
@@ -96,7 +114,7 @@ class Gram:
         self.H = H
         self.X: Rows = by_rows(self.at.columns, self.S, len(self.at.z))
         if before:
-            kernels.add(self.at.columns, self.S, self.X, self.D, before, H)
+            add(self.at.columns, self.S, self.X, self.D, before, H, self.at.threads)
         counts = np.diff(self.X.indptr).astype(np.float64)
         self.dense = _dense_price(len(counts), m) < 0.5 * ROW_PAIR * float(counts @ counts)
 
@@ -105,44 +123,46 @@ class Gram:
         at, X, S = self.at, self.X, self.S
         n, m = len(at.z), len(S)
         at.expand()
-        g, exact = np.zeros(m + 1), np.zeros(m + 1)
         D = np.maximum(at.D, TINY * at.p)
-        csr_products.transposed(X, 0.0, at.theta, 0, n, g)
-        csr_products.transposed_squares(X, 0.0, D, 0, n, exact)
-        g, w, psi = g[:m], at.w[S], at.psi.of(S)
+        g, exact = self._sums(csr_products.transposed, at.theta), self._sums(csr_products.transposed_squares, D)
+        w, psi = at.w[S], at.psi.of(S)
         far = np.empty(m)
         violations(np.arange(m), w, g, psi.l1, psi.l2, far)
         total = float(far.sum())
         self._update(D)
-        diagonal = np.maximum(self.H.diagonal(), exact[:m])
+        diagonal = np.maximum(self.H.diagonal(), exact)
         u = minimize(self.H, diagonal, g, w, psi, SOLVED * total)
         v, step = np.empty(n), np.append(u - w, 0.0)
-        csr_products.times(X, 0.0, step, 0, n, v)
+        ranges = at.threads.ranges_by_entries(X.indptr)
+        at.threads.each(lambda first, last: csr_products.times(X, 0.0, step, first, last, v), ranges)
         length = at.advance(S, u, v)
         if length < 1.0:
             self.changed = 0.0 if length == 0.0 else 0.5 * self.changed
         return Step(S, total, float(far.max()), length, at.theta + self.D * v)
+
+    def _sums(self, kernel: Callable[..., None], t: Array) -> Array:
+        """Return what a kernel sums up over rows, for each column."""
+
+        def work(first: int, last: int) -> Array:
+            out = np.zeros(len(self.S) + 1)
+            kernel(self.X, 0.0, t, first, last, out)
+            return out[:-1]
+
+        threads = self.at.threads
+        return np.asarray(sum(threads.each(work, threads.ranges_by_entries(self.X.indptr))))
 
     def _update(self, D: Array) -> None:
         """Let rows enter whose D has changed."""
         delta = D - self.D
         delta[np.abs(delta) <= self.changed * self.D] = 0.0
         self.D += delta
-        if self.dense:
-            for sign in (1.0, -1.0):
-                self._add_blocks(sign, sign * delta)
-        else:
-            kernels.add(self.at.columns, self.S, self.X, delta, 0, self.H)
-
-    def _add_blocks(self, sign: float, c: Array) -> None:
-        """Add sign * sum_i c_i x_i x_i' over the rows with c_i > 0, in dense blocks."""
-        some = np.flatnonzero(c > 0.0)
-        for begin in range(0, len(some), BLOCK):
-            rows = some[begin : begin + BLOCK]
-            block = np.zeros((len(rows), len(self.S) + 1), np.float32)
-            newton.scaled_rows(self.X, 0.0, c, rows, block)
-            block = block[:, :-1]
-            self.H += sign * (block.T @ block)
+        if not self.dense:
+            add(self.at.columns, self.S, self.X, delta, 0, self.H, self.at.threads)
+            return
+        for sign in (1.0, -1.0):
+            rows = np.flatnonzero(sign * delta > 0.0)
+            if len(rows):
+                self.H += sign * _in_blocks(self.X, sign * delta, rows, 0, len(self.S), self.at.threads)
 
 
 def minimize(H: Array, diagonal: Array, g: Array, w: Array, psi: Strengths, enough: float) -> Array:

@@ -18,6 +18,7 @@ from ...kernels import newton
 from ...kernels.columns import Columns
 from ...kernels.losses import Huber, Squared, as_tuple
 from ..problem import Problem
+from ..threads import ALONE, Threads
 
 HALVINGS = 40
 TRUST = 3.0  # of scores whose natural unit is 1
@@ -43,10 +44,10 @@ class Strengths(NamedTuple):
 class Point:
     """Weights w and what follows from them: z, theta, D and the mean loss."""
 
-    def __init__(self, problem: Problem, columns: Columns, psi: Strengths, w: Array):
+    def __init__(self, problem: Problem, columns: Columns, psi: Strengths, w: Array, threads: Threads = ALONE):
         self.loss, self.y, self.p = as_tuple(problem.loss), problem.rows.y, problem.shares
         self.columns, self.psi, self.w = columns, psi, w
-        n = problem.rows.n_rows
+        self.threads, n = threads, problem.rows.n_rows
         self.z, self.theta, self.D = np.empty(n), np.empty(n), np.empty(n)
         self.mean_loss = np.inf
 
@@ -70,8 +71,23 @@ class Point:
 
     def expand(self) -> None:
         """Compute theta, D and the mean loss at z."""
-        n = len(self.z)
-        self.mean_loss = float(newton.expand(self.loss, self.y, self.p, self.z, 0, n, self.theta, self.D))
+
+        def work(first: int, last: int) -> float:
+            return float(newton.expand(self.loss, self.y, self.p, self.z, first, last, self.theta, self.D))
+
+        self.mean_loss = sum(self.threads.each(work, self.threads.ranges(len(self.z))))
+
+    def products(self, j: Array, v: Array, out: Array) -> None:
+        """Write <x_j, v> into out[j] for each column j that is told."""
+        self.threads.each(lambda some: kernels.products(self.columns, some, v, out), self.threads.deal(j))
+
+    def _loss_along(self, v: Array, t: float) -> float:
+        """Return the mean loss at z + t v."""
+
+        def work(first: int, last: int) -> float:
+            return float(newton.along(self.loss, self.y, self.p, self.z, v, t, first, last)[0])
+
+        return float(sum(self.threads.each(work, self.threads.ranges(len(v)))))
 
     def advance(self, j: Array, u: Array, v: Array) -> float:
         """Move the weights of columns j towards u, v = X (u - w), as far as P falls enough; return how far, up to 1.
@@ -86,11 +102,11 @@ class Point:
         t = 1.0
         for _ in range(HALVINGS):
             moved = u if t == 1.0 else w + t * d
-            loss, _, _ = newton.along(self.loss, self.y, self.p, self.z, v, t, 0, len(v))
+            loss = self._loss_along(v, t)
             if loss + psi.value(moved) <= start + ENOUGH * t * promised + hidden:
                 self.w[j] = moved
                 self.z += v if t == 1.0 else t * v
-                self.mean_loss = float(loss)
+                self.mean_loss = loss
                 return t
             t *= 0.5
         return 0.0

@@ -44,10 +44,10 @@ class Proof:
         self.alive = np.arange(m)
         self.free = np.flatnonzero((at.psi.l1 == 0.0) & (at.psi.l2 == 0.0))
         self.G, self.q = np.zeros(m), np.zeros(m)
-        kernels.squares(at.columns, self.alive, at.p, self.q)
+        at.threads.each(lambda j: kernels.squares(at.columns, j, at.p, self.q), at.threads.deal(self.alive))
         np.sqrt(self.q, out=self.q)
         self.alpha = np.zeros(len(at.z))  # 0 is always feasible
-        self.dual = float(l1.dual_loss(at.loss, self.alpha, 1.0, at.y, at.p))
+        self.dual = self._dual_loss(self.alpha, 1.0)
         if start is not None:
             value, alpha, _ = dual_point(problem, start.alpha, search=False)
             if value > self.dual:
@@ -58,15 +58,24 @@ class Proof:
         at, j = self.at, self.alive
         if len(self.free):
             theta = self._centred(theta)
-        kernels.products(at.columns, j, theta, self.G)
+        at.products(j, theta, self.G)
         s = min(float(l1.limit(self.G, j, *at.psi)), 1.0)
-        value = float(l1.dual_loss(at.loss, theta, s, at.y, at.p)) - float(l1.beyond(self.G, j, s, *at.psi))
+        value = self._dual_loss(theta, s) - float(l1.beyond(self.G, j, s, *at.psi))
         if value > self.dual:
             self.dual = value
             self.alpha = np.divide(-s * theta, at.p, out=np.zeros_like(at.p), where=at.p > 0.0)
         radius = math.sqrt(2.0 * self.problem.loss.smoothness * max(at.primal - value, 0.0))
         if math.isfinite(radius):
             self.alive = l1.not_ruled_out(self.G, j, w, self.q, s, radius, at.psi.l1)
+
+    def _dual_loss(self, theta: Array, s: float) -> float:
+        """Return -sum_i p_i phi*(s theta_i / p_i)."""
+        at = self.at
+
+        def work(first: int, last: int) -> float:
+            return float(l1.dual_loss(at.loss, theta, s, at.y, at.p, first, last))
+
+        return float(sum(at.threads.each(work, at.threads.ranges(len(theta)))))
 
     # -- columns without a penalty ---------------------------------------------------------------
 

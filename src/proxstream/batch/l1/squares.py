@@ -166,7 +166,7 @@ class Working:
         if not self._affordable(len(S), float(np.sum(ptr[at + 1] - ptr[at]))):
             return False
         self.S, self.inside[new] = S, True
-        self.H = gram.extended(self.H, self.columns, at, self.problem.shares)
+        self.H = gram.extended(self.H, self.columns, at, self.problem.shares, self.passes.threads)
         if self.problem.fit_intercept:
             means = np.zeros(len(self.fetched))
             column_kernels.products(self.columns, at, self.problem.shares, means)

@@ -1,0 +1,64 @@
+"""Threads that stay for a whole solution, and how work is shared out among them.
+
+Compiled loops let other threads run. The parts of a piece of work depend on the number of threads alone, and what parts
+sum up is added in their order: with the same number of threads the same bits. Small work is not worth a thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import Any, Self
+
+import numpy as np
+
+from .._checks import Array
+
+SMALL = 50_000  # rows, columns or entries that one thread is quick enough with
+
+
+class Threads:
+    """A number of threads, this one among them; use as a context."""
+
+    def __init__(self, n: int = 1) -> None:
+        self.n = n
+        self._pool = ThreadPoolExecutor(n - 1) if n > 1 else None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()
+
+    def each(self, work: Callable[..., Any], parts: Iterable[tuple[Any, ...]]) -> list[Any]:
+        """Return work(*part) of each part, in order."""
+        first, *rest = parts
+        if self._pool is None or not rest:
+            return [work(*first), *(work(*part) for part in rest)]
+        others = [self._pool.submit(work, *part) for part in rest]
+        return [work(*first), *(other.result() for other in others)]  # this thread works, too
+
+    def ranges(self, m: int, entries: float | None = None) -> list[tuple[int, int]]:
+        """Cut m things, with so many entries in all, into ranges of the same length."""
+        if self.n == 1 or (m if entries is None else entries) < SMALL:
+            return [(0, m)]
+        return list(pairwise(np.linspace(0, m, self.n + 1).astype(int).tolist()))
+
+    def ranges_by_entries(self, ptr: Array) -> list[tuple[int, int]]:
+        """Cut rows into ranges of about as many entries each; row i has those from ptr[i] to ptr[i + 1]."""
+        m = len(ptr) - 1
+        if self.n == 1 or ptr[-1] - ptr[0] < SMALL:
+            return [(0, m)]
+        share = np.linspace(ptr[0], ptr[-1], self.n + 1)[1:-1]
+        return list(pairwise([0, *np.searchsorted(ptr, share).tolist(), m]))
+
+    def deal(self, things: Array) -> list[tuple[Array]]:
+        """Deal things out like cards: where neighbours are about as large, all get about as much."""
+        if self.n == 1 or len(things) < self.n:
+            return [(things,)]
+        return [(np.ascontiguousarray(things[k :: self.n]),) for k in range(self.n)]
+
+
+ALONE = Threads()
