@@ -864,10 +864,10 @@ def test_descriptions_are_frozen_values(kind):
     algorithm = kind()
     field = dataclasses.fields(algorithm)[0].name
     with pytest.raises(dataclasses.FrozenInstanceError):
-        setattr(algorithm, field, 3.0)
+        setattr(algorithm, field, 7.0)
     assert algorithm == kind()
     assert hash(algorithm) == hash(kind())
-    changed = dataclasses.replace(algorithm, **{field: "once" if field == "penalty_weight" else 3.0})
+    changed = dataclasses.replace(algorithm, **{field: "once" if field == "penalty_weight" else 7.0})
     assert changed != algorithm
     assert dataclasses.replace(changed, **{field: getattr(algorithm, field)}) == algorithm
     names = {**vars(ps.algorithms), **vars(rates), **vars(ps.geometries), "inf": math.inf}

@@ -60,7 +60,7 @@ class AdaGrad(Algorithm):
     References: Duchi, Hazan and Singer 2010, equations 3 and 4, Figures 1 and 2, section 5.
     """
 
-    eta: float = 1.0
+    eta: float = 0.3
     delta: float = 1.0
     update: str = "dual_averaging"
     matrix: str | Sequence[int] = "diagonal"

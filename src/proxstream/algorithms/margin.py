@@ -56,7 +56,7 @@ class PassiveAggressive(ExampleAlgorithm):
     array([0.5, 0.5])
     """
 
-    C: float = 1.0
+    C: float = 0.03
     variant: str = "PA-I"
 
     name: ClassVar[str] = "passive_aggressive"
@@ -124,7 +124,7 @@ class AROW(ExampleAlgorithm):
     array([0.5, 0. ])
     """
 
-    r: float = 1.0
+    r: float = 3.0
     matrix: str = "diagonal"
 
     name: ClassVar[str] = "arow"
