@@ -1,13 +1,17 @@
 """Learning in lanes on Dask: speed with one and two workers, what staleness costs, and 100 workers on paper.
 
-    python -m benchmarks cluster [--parts 42] [--repeat 3] [--quick]
+    python -m benchmarks cluster [--full | --quick]
 
-1. Rows a second and bytes a round of one and of two worker processes on this machine. Partitions lie in the workers'
-   memory and are gone over four times, so that it is learning and adding that is timed, not reading.
+1. Rows a second and bytes a round of one and of two worker processes on this machine, which take turns. Partitions lie
+   in the workers' memory and are gone over several times, so that it is learning and adding that is timed, not reading.
+   Rounds are those that `DaskStreamClassifier` chooses itself.
 2. Held-out and progressive loss with 1, 2, 4 and 8 lanes and with rounds of different sizes: lanes are what staleness
    depends on, so two processes play all of them.
 3. What 1 to 100 workers would take, from the costs measured in 1: see `on_paper`.
 4. Prox-SDCA on workers, to the local solver's gap: see `cluster_sdca`.
+
+Results are kept after each part. By default all of it takes about four minutes on two idle cores; --full takes more
+rows and repeats, --quick is for trying and keeps nothing.
 """
 
 from __future__ import annotations
@@ -16,11 +20,13 @@ import argparse
 import math
 import statistics
 import time
+from contextlib import ExitStack
 from typing import Any, NamedTuple
 
 import dask
 import numpy as np
 from distributed import Client, LocalCluster, wait
+from rich.console import Console
 from rich.table import Table
 from scipy.sparse import csr_matrix
 
@@ -33,8 +39,7 @@ from proxstream.learner import Learner
 
 from . import cluster_sdca, harness
 
-BITS, PER_ROW, ROWS = 18, 40, 50_000  # features, non-zeros a row, rows a partition
-ROUND, PASSES = 1 << 20, 4
+BITS, PER_ROW, ROWS = 18, 40, 100_000  # features, non-zeros a row, rows a partition
 NETWORK = 1.25e9  # bytes a second: 10 Gbit/s
 
 
@@ -57,30 +62,66 @@ def held(client: Client, n: int) -> list[Any]:
     return futures
 
 
-def speed(workers: int, n_parts: int, repeat: int) -> dict[str, Any]:
-    """Return rows a second and bytes a round of some worker processes."""
-    with (
-        dask.config.set(PATIENT),
-        LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=":0") as cluster,
-        Client(cluster) as client,
-    ):
-        parts = held(client, n_parts)
-        seconds = []
-        for i in range(repeat + 1):
-            begun = time.perf_counter()
-            model = DaskStreamClassifier(lanes=workers, rows_per_round=ROUND, passes=PASSES, client=client)
-            model.fit(parts, classes=[0, 1])
-            if i:
-                seconds.append(time.perf_counter() - begun)
-    full = [one for one in model.rounds_ if one.rows >= ROUND // 2] or model.rounds_[-1:]
+class Size(NamedTuple):
+    """How much is measured: partitions, passes and repeats of speed; partitions and rounds of losses."""
+
+    parts: int
+    passes: int
+    repeats: int
+    loss_parts: int
+    loss_rounds: tuple[int, ...]
+
+
+SIZES = {
+    "quick": Size(4, 2, 1, 2, (1 << 17,)),
+    "default": Size(10, 8, 4, 8, (1 << 14, 1 << 17, 1 << 20)),
+    "full": Size(20, 8, 6, 16, (1 << 14, 1 << 16, 1 << 18, 1 << 20)),
+}
+
+
+def speeds(size: Size) -> list[dict[str, Any]]:
+    """Return rows a second and bytes a round of one and of two worker processes, measured in turn."""
+    workers = (1, 2)
+    with ExitStack() as stack:
+        stack.enter_context(dask.config.set(PATIENT))
+        clients, parts, models = {}, {}, {}
+        for n in workers:
+            cluster = stack.enter_context(LocalCluster(n_workers=n, threads_per_worker=1, dashboard_address=":0"))
+            clients[n] = stack.enter_context(Client(cluster, set_as_default=False))
+            parts[n] = held(clients[n], size.parts)
+        seconds: dict[int, list[float]] = {n: [] for n in workers}
+        for i in range(size.repeats + 1):
+            for n in workers:
+                model = DaskStreamClassifier(lanes=n, passes=size.passes if i else 1, client=clients[n])
+                begun = time.perf_counter()
+                model.fit(parts[n], classes=[0, 1])
+                if i:
+                    seconds[n].append(time.perf_counter() - begun)
+                    models[n] = model
+    return [_speed(n, models[n], seconds[n]) for n in workers]
+
+
+def _speed(workers: int, model: DaskStreamClassifier, seconds: list[float]) -> dict[str, Any]:
+    largest = max(one.rows for one in model.rounds_)
+    full = [one for one in model.rounds_ if one.rows == largest]
     return {
         "workers": workers,
         "rows_per_second": model.t_ / statistics.median(seconds),
         "seconds": seconds,
         "rounds": len(model.rounds_),
+        "rows_a_round": largest,
+        "seconds_a_round": statistics.median(one.seconds for one in full),
         "bytes_a_round": statistics.mean(one.sent for one in full),
         "progressive_loss": model.progressive_loss_,
     }
+
+
+def ratio_of(found: list[dict[str, Any]]) -> tuple[float, float]:
+    """Return how many times as fast two workers are as one, over a whole run and in its long rounds."""
+    one, two = found
+    whole = statistics.median(a / b for a, b in zip(one["seconds"], two["seconds"], strict=True))
+    rate = [each["rows_a_round"] / each["seconds_a_round"] for each in found]
+    return whole, rate[1] / rate[0]
 
 
 def staleness(client: Client, n_parts: int, rounds: tuple[int, ...]) -> list[dict[str, Any]]:
@@ -89,7 +130,7 @@ def staleness(client: Client, n_parts: int, rounds: tuple[int, ...]) -> list[dic
     found = []
     for algorithm in (ps.AutoFTRL(), ps.FTRLProximal(alpha=0.5)):
         for lanes in (1, 2, 4, 8):
-            for rows in rounds if lanes > 1 else rounds[:1]:
+            for rows in rounds if lanes > 1 else rounds[-1:]:
                 model = DaskStreamClassifier(algorithm, lanes=lanes, rows_per_round=rows, client=client)
                 model.fit(parts, classes=[0, 1])
                 p = model.predict_proba(X)[np.arange(len(y)), y]
@@ -120,11 +161,10 @@ def costs() -> tuple[Costs, dict[int, int]]:
     X, y = partition(0)
     block = as_block(X, 2.0 * y - 1.0)._replace(c=np.full(ROWS, 2.0))
     learner = Learner(ps.AutoFTRL(), n_features=1 << BITS, dtype=np.float32)
-    features = np.unique(block.indices).astype(np.int32)
     took: dict[str, list[float]] = {"row": [], "find": [], "add": [], "apply": []}
     for i in range(4):
         marks = [time.perf_counter()]
-        start = sums.before(learner.engine, features)
+        start = sums.before(learner.engine, sums.touched(1 << BITS, [block.indices]))
         learner.learn(block)
         marks.append(time.perf_counter())
         changes = sums.taken_back(learner.engine, start, 2)
@@ -136,9 +176,9 @@ def costs() -> tuple[Costs, dict[int, int]]:
         if i:
             for name, a, b in zip(took, marks, marks[1:], strict=False):
                 took[name].append(b - a)
-    n = len(changes.features)
+    n = len(changes.cells)
     median = {name: statistics.median(values) for name, values in took.items()}
-    changed = {rows: len(np.unique(X.indices[: X.indptr[rows]])) for rows in (1000, 5000, 20_000, ROWS)}
+    changed = {rows: len(np.unique(X.indices[: X.indptr[rows]])) for rows in (1000, 5000, 20_000, 50_000, ROWS)}
     return Costs(
         median["row"] / ROWS, changes.n_bytes / n, median["find"] / n, median["add"] / (2 * n), median["apply"] / n
     ), changed
@@ -179,40 +219,46 @@ def features_of(rows: float) -> float:
 def main(words: list[str]) -> None:
     """Measure, print and keep."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks cluster")
-    parser.add_argument("--parts", type=int, default=42)
-    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--full", action="store_true", help="more rows, rounds and repeats")
     parser.add_argument("--quick", action="store_true", help="small, and nothing is kept")
     told = parser.parse_args(words)
-    n_parts, repeat, rounds = told.parts, told.repeat, (1 << 14, 1 << 16, 1 << 18)
-    if told.quick:
-        n_parts, repeat, rounds = 8, 1, (1 << 16,)
-    speeds = [speed(workers, n_parts, repeat) for workers in (1, 2)]
+    name = "full" if told.full else "quick" if told.quick else "default"
+    size = SIZES[name]
+    tables: list[Table] = []
+    figures: dict[str, Any] = {"size": size._asdict()}
+
+    def keep(*new: Table, **found: Any) -> None:
+        tables.extend(new)
+        figures.update(found)
+        if told.quick:
+            for one in new:
+                Console(width=150).print(one)
+        else:
+            harness.save("cluster", tables, figures, show=new)
+
+    measured = speeds(size)
+    whole, long = ratio_of(measured)
+    title = f"Workers on this machine; from 1 to 2: {whole:.2f} times the rows a second, {long:.2f} in long rounds"
+    keep(_table(title, measured, "seconds"), speed=measured, ratio=whole, ratio_of_long_rounds=long)
     with (
         dask.config.set(PATIENT),
         LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
         Client(cluster) as client,
     ):
-        losses = staleness(client, n_parts, rounds)
+        losses = staleness(client, size.loss_parts, size.loss_rounds)
         latency = _latency(client)
+    keep(_table("Lanes, rows a round, and loss", losses), losses=losses)
     cost, changed = costs()
     paper = [on_paper(cost, latency, n, rows) for n in (1, 2, 10, 100) for rows in (1 << 18, 1 << 20, 1 << 24)]
-    ratio = speeds[1]["rows_per_second"] / speeds[0]["rows_per_second"]
-    tables = [
-        _table(f"Workers on this machine; from 1 to 2: {ratio:.2f} times the rows a second", speeds, "seconds"),
-        _table("Lanes, rows a round, and loss", losses),
+    keep(
         _table(f"On paper: {latency * 1e3:.1f} ms a round beside, network {NETWORK / 1e9:g} GB/s", paper),
-    ]
-    figures = {"speed": speeds, "ratio": ratio, "losses": losses, "latency": latency, "on_paper": paper}
-    figures |= {"costs": cost._asdict(), "features_by_rows": changed}
-    solved, figures["sdca"] = cluster_sdca.measure(told.quick, repeat)
-    tables += solved
-    if told.quick:
-        from rich.console import Console
-
-        for one in tables:
-            Console(width=150).print(one)
-        return
-    harness.save("cluster", tables, figures)
+        latency=latency,
+        on_paper=paper,
+        costs=cost._asdict(),
+        features_by_rows=changed,
+    )
+    solved, figures["sdca"] = cluster_sdca.measure(name)
+    keep(*solved)
 
 
 def _latency(client: Client) -> float:

@@ -281,10 +281,43 @@ def test_the_command_line_learns_the_same_model(cluster, files, tmp_path):
     for name, array in here.learner.state_dict().items():
         np.testing.assert_array_equal(array, there.learner.state_dict()[name])
     assert (here.classes, here.reading) == (there.classes, there.reading)
+    for name in ("accuracy", "auc", "auc_error", "best_constant", "best_constant_loss", "progressive_loss", "nonzeros"):
+        assert here.summary[name] == there.summary[name]
     assert [line["rows"] for line in there.history] == [1024, 3072, 5000, 5000]
     columns = told.stderr.splitlines()
     assert any("mean loss" in line for line in columns)
     assert any(line.split()[:2] == ["rows", "5,000"] for line in columns)
+
+
+def test_a_command_line_that_is_killed_is_resumed_to_the_same_bytes(files, tmp_path):
+    """Killed in the second of two passes: lines, counts for the AUC and all else go on."""
+    on = ["--cluster", "local:2", "--rows-per-round", "1500", "--checkpoint", "1", "--passes", "2"]
+    command = ["train", *files, "-o", str(tmp_path / "killed.psm"), *on]
+    script = (
+        "import sys, os, signal\n"
+        "from proxstream.cli import main\n"
+        "from proxstream.cluster.checkpoint import Keeper\n"
+        "keep = Keeper.keep\n"
+        "def last(self, learner, plan, standing, *more):\n"
+        "    keep(self, learner, plan, standing, *more)\n"
+        "    if standing.number == 1 and standing.pass_rows > 4000:\n"
+        "        os.kill(os.getpid(), signal.SIGKILL)\n"
+        "if __name__ == '__main__':\n"
+        "    Keeper.keep = last\n"
+        "    main(sys.argv[1:])\n"
+    )
+    (tmp_path / "script.py").write_text(script)
+    killed = subprocess.run([sys.executable, tmp_path / "script.py", *command], capture_output=True, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert not (tmp_path / "killed.psm").exists()
+    told = train(*command[1:], "--resume")
+    assert told.returncode == 0, told.stderr
+    assert "resumed after 1" in told.stderr
+    straight = train(*files, "-o", tmp_path / "straight.psm", *on[:-4], "--passes", "2")
+    assert straight.returncode == 0, straight.stderr
+    assert "accuracy" in straight.stderr
+    assert (tmp_path / "killed.psm").read_bytes() == (tmp_path / "straight.psm").read_bytes()
+    assert not (tmp_path / "killed.psm.ckpt").exists()
 
 
 def test_the_command_line_names_what_a_cluster_cannot_do(files, tmp_path):

@@ -17,14 +17,17 @@ from .lanes import Place
 from .rounds import Plan, Standing
 
 KIND = "cluster checkpoint"
+MORE = "more."  # before the names of arrays that are not the learner's
 
 
 class Kept(NamedTuple):
-    """A checkpoint that was found."""
+    """A checkpoint that was found: arrays of the learner, and what else was kept, in numbers and arrays."""
 
     plan: Plan
     standing: Standing
     arrays: dict[str, Array]
+    record: dict[str, Any]
+    more: dict[str, Array]
 
 
 class Keeper:
@@ -40,13 +43,22 @@ class Keeper:
     def __init__(self, path: str | os.PathLike[str], settings: Mapping[str, Any]) -> None:
         self.path, self._settings = os.fspath(path), dict(settings)
 
-    def keep(self, learner: Learner, plan: Plan, standing: Standing) -> None:
-        """Write the checkpoint."""
+    def keep(
+        self,
+        learner: Learner,
+        plan: Plan,
+        standing: Standing,
+        record: Mapping[str, Any] | None = None,
+        more: Mapping[str, Array] | None = None,
+    ) -> None:
+        """Write the checkpoint; `record` and `more` are what its owner remembers beside, in numbers and arrays."""
         told = asdict(standing) | {"places": [[p.part, list(p.position), p.row] for p in standing.places]}
         orders = [list(map(int, order)) for order in plan.passes]
         header = {"kind": KIND, "settings": self._settings, "standing": told, "fresh": plan.fresh}
-        header |= {"lanes": plan.lanes, "rows": plan.rows, "passes": orders}
-        modelfile.write(self.path, header, learner.state_dict(copy=False))
+        header |= {"lanes": plan.lanes, "rows": plan.rows, "passes": orders, "tally": plan.tally}
+        header["record"] = dict(record or {})
+        aside = {f"{MORE}{name}": array for name, array in (more or {}).items()}
+        modelfile.write(self.path, header, learner.state_dict(copy=False) | aside)
 
     def find(self) -> Kept | None:
         """Return the checkpoint if there is one; one of another run is a ValueError."""
@@ -58,8 +70,9 @@ class Keeper:
         compare(self.path, self._settings, header["settings"])
         told = dict(header["standing"])
         places = [Place(part, Position(*position), row) for part, position, row in told.pop("places")]
-        plan = Plan(header["lanes"], header["rows"], header["passes"], header["fresh"])
-        return Kept(plan, Standing(places=places, **told), arrays)
+        plan = Plan(header["lanes"], header["rows"], header["passes"], header["fresh"], header["tally"])
+        more = {name.removeprefix(MORE): arrays.pop(name) for name in list(arrays) if name.startswith(MORE)}
+        return Kept(plan, Standing(places=places, **told), arrays, header["record"], more)
 
     def clear(self) -> None:
         """Remove the checkpoint."""

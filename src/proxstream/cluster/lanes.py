@@ -32,6 +32,7 @@ from ..engines.sums import Sums
 from ..estimators.rows import Batch, blocks, part
 from ..learner import Learner
 from ..streams.base import Chunk, Position
+from ..training import metrics
 from .parts import FilePart, whole
 
 RUNS = 2  # whose states and files a worker keeps
@@ -60,7 +61,7 @@ class Job:
 
     `round` numbers the state that it starts from; in a `fresh` run the first is that of a learner that knows nothing.
     `slices` are the rows of partitions in memory; of files they are `rows` behind `place`, and `lanes` have some. Where
-    the last round has yet to tell both, `place` is None.
+    the last round has yet to tell both, `place` is None. With `tally` predictions are counted as well as losses.
     """
 
     run: str
@@ -74,6 +75,10 @@ class Job:
     labelled: Callable[[Batch], Batch]
     slices: tuple[Slice, ...] = ()
     place: Place | None = None
+    tally: bool = False
+
+
+Counts = dict[str, tuple[Array, Array]]  # by name: places in a flat array, and what is added there
 
 
 class Told(NamedTuple):
@@ -87,6 +92,7 @@ class Told(NamedTuple):
     done: bool
     seen: tuple[bool, bool]  # whether a label was 0, and whether one was -1
     last: tuple[Any, Any, int] | None  # label, scores and number of features of the last row
+    counts: Counts | None = None  # of predictions, see `training.metrics`
 
 
 class Update(NamedTuple):
@@ -138,7 +144,7 @@ def learn_lane(job: Job, data: Any, base: Mapping[str, Array] | None, updates: l
         mine = last[job.lane]
         if mine.done:
             _STORE.put_state(job.run, job.round, learner)
-            return Update(False, None, np.zeros(2), (mine._replace(rows=0, n_bytes=0, sent=0, last=None),))
+            return Update(False, None, np.zeros(2), (mine._replace(rows=0, n_bytes=0, sent=0, last=None, counts=None),))
         job = replace(job, place=mine.place, lanes=sum(not told.done for told in last.values()))
     try:
         if job.slices:
@@ -214,8 +220,11 @@ def _learned(job: Job, learner: Learner, found: _Found, rows: list[RowBlock]) ->
     indices = [block.indices[block.indptr[0] : block.indptr[-1]] for block in rows]
     start = sums.before(learner.engine, sums.touched(learner.n_features, indices))
     began = learner.loss_sums
+    tally = metrics.tally(learner.loss, learner.n_outputs) if job.tally and job.count else None
     for block in rows:
         scores = learner.learn(block, count=job.count)
+        if tally is not None:
+            tally.add(scores, block.y, block.c / job.lanes)
     ended = learner.loss_sums
     changes = sums.taken_back(learner.engine, start, job.lanes)
     learner.loss_sums = began
@@ -225,8 +234,16 @@ def _learned(job: Job, learner: Learner, found: _Found, rows: list[RowBlock]) ->
         rows=sum(block.n_rows for block in rows),
         sent=changes.n_bytes,
         last=(label, scores[-1], int(rows[-1].indptr[-1] - rows[-1].indptr[-2])),
+        counts=None if tally is None else {name: _sparse(array) for name, array in tally.arrays.items()},
     )
     return Update(False, changes, losses, (told,))
+
+
+def _sparse(array: Array) -> tuple[Array, Array]:
+    """Return where an array is not 0, counted flat, and its values there."""
+    flat = array.reshape(-1)
+    there = np.flatnonzero(flat).astype(np.int32)
+    return there, flat[there]
 
 
 def _weighed(block: RowBlock, dtype: Any, lanes: int) -> RowBlock:

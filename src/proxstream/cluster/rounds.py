@@ -73,12 +73,14 @@ class Plan:
     rows : rows a round, of all lanes together
     passes : partitions in the order of each pass
     fresh : the learner knows nothing yet
+    tally : predictions are counted, and told
     """
 
     lanes: int
     rows: int
     passes: Sequence[Sequence[int]]
     fresh: bool = True
+    tally: bool = False
 
 
 @dataclass
@@ -257,6 +259,7 @@ class Rounds:
                 self._labelled,
                 tuple(Slice(k, start, stop) for k, (_, start, stop) in enumerate(slices)),
                 None if submitted else places.places[lane],
+                self.plan.tally,
             )
             data = self._data(places, lane, slices)
             jobs.append(job)

@@ -14,15 +14,16 @@ from typing import Any
 
 from distributed import Client
 
+from .._checks import Array
 from ..estimators.rows import Batch
 from ..learner import Learner
 from ..model import Model
-from ..training import report
+from ..training import metrics, report
 from ..training.labels import Labels
 from ..training.order import Order
 from ..training.report import Line, Pass
 from ..training.run import Watch
-from ..training.session import Facts, Interrupted
+from ..training.session import Facts, Interrupted, floats, plain
 from .checkpoint import Keeper
 from .estimator import lanes_of, rows_of, settings_of
 from .lanes import Told
@@ -57,37 +58,63 @@ class FileLabels:
 class Session:
     """What a run tells of itself while it goes, by the names of `training.session.Session`."""
 
-    def __init__(self, learner: Learner, passes: int) -> None:
-        self.learner, self.facts = learner, Facts()
+    def __init__(self, learner: Learner, labels: Labels) -> None:
+        self.learner, self.labels, self.facts = learner, labels, Facts()
         self.lines: list[Line] = []
         self.passes: list[Pass] = []
-        self._began = self._last = (0.0, 0.0)
+        self.tally = metrics.tally(learner.loss, learner.n_outputs)
+        self.mean_loss = math.nan  # of predictions made before their rows were first learned
 
-    @property
-    def mean_loss(self) -> float:
-        """The mean loss of predictions made before their rows were first learned."""
-        return self.learner.progressive_loss
+    def count(self, told: tuple[Told, ...]) -> None:
+        """Take in what lanes counted, in their order."""
+        for lane in told:
+            for name, (places, values) in (lane.counts or {}).items():
+                self.tally.arrays[name].reshape(-1)[places] += values
 
     def line(self, round_rows: int, every: int, last: tuple[Any, Any, int]) -> Line | None:
         """Return a line if one is due within the rows of the round that has ended."""
         if report.next_told(self.facts.rows - round_rows, every) > self.facts.rows:
             return None
         label, scores, features = last
-        sums, before = self.learner.loss_sums, self._last
+        sums, before = self.learner.loss_sums, self.facts.last_line
         since = (sums[0] - before[0]) / (sums[1] - before[1]) if sums[1] > before[1] else math.nan
-        self._last = sums
+        self.facts.last_line = sums
         made = Line(
             number=self.facts.number + 1,
             rows=self.facts.rows,
             mean_loss=self.mean_loss,
             since_last=since,
             label=float(label),
-            prediction=report.prediction(self.learner.loss, scores),
+            prediction=self.shown(report.prediction(self.learner.loss, scores)),
             features=features,
             nonzeros=self.learner.count_nonzero(),
         )
         self.lines.append(made)
         return made
+
+    def shown(self, prediction: float) -> float:
+        """Return a prediction as it is told: of several classes the label in place of its number."""
+        return self.labels.classes[int(prediction)] if self.learner.n_outputs > 1 else prediction
+
+    def record(self) -> dict[str, Any]:
+        """Return the numbers that the session remembers beside a run's standing, as JSON knows them."""
+        facts = self.facts
+        return {
+            "number": facts.number,
+            "rows": facts.rows,
+            "mean_loss": self.mean_loss,
+            "last_line": list(facts.last_line),
+            "lines": [plain(line) for line in self.lines],
+            "passes": [plain(one) for one in self.passes],
+        }
+
+    def restore(self, record: dict[str, Any], tally: dict[str, Array]) -> None:
+        """Go on from what was kept."""
+        self.facts.number, self.facts.rows, self.mean_loss = record["number"], record["rows"], record["mean_loss"]
+        self.facts.last_line = (record["last_line"][0], record["last_line"][1])
+        self.lines = [Line(*floats(line)) for line in record["lines"]]
+        self.passes = [Pass(*floats(one)) for one in record["passes"]]
+        metrics.restore(self.tally, tally)
 
 
 class ClusterRun:
@@ -109,17 +136,18 @@ class ClusterRun:
         self.stream = self  # who knows the bytes to be read
         self.n_bytes = _size([part.data.path for part in self.parts.parts])
         learner = order.learner(self.parts.n_features or 1)
-        self.session = Session(learner, order.passes)
+        self.session = Session(learner, order.labels())
         self.resumed = self.finished = False
         everything = list(range(len(self.parts)))
         lanes = lanes_of(client, None, len(self.parts))
-        plan = Plan(lanes, rows_of(rows, lanes, learner.n_features), [everything] * order.passes)
+        plan = Plan(lanes, rows_of(rows, lanes, learner.n_features), [everything] * order.passes, tally=True)
         self.keeper = Keeper(f"{order.output}.ckpt", {**_plain(order.settings()), "files": list(order.data)})
         standing = Standing()
         kept = self.keeper.find() if order.resume else None
         if kept is not None:
             plan, standing, self.resumed = kept.plan, kept.standing, True
             learner.load_state_dict(kept.arrays)
+            self.session.restore(kept.record, kept.more)
         self._plan, self._stopped = plan, False
         labelled = FileLabels(order.labels(), order.on_error != "stop")
         self.rounds = Rounds(
@@ -156,7 +184,8 @@ class ClusterRun:
 
     def keep(self) -> None:
         """Write a checkpoint now."""
-        self.keeper.keep(self.session.learner, self._plan, self.rounds.standing)
+        session = self.session
+        self.keeper.keep(session.learner, self._plan, self.rounds.standing, session.record(), session.tally.arrays)
 
     def _count(self, standing: Standing) -> None:
         facts = self.session.facts
@@ -168,7 +197,9 @@ class ClusterRun:
         if number > session.facts.number:
             self._end_pass(number)
         self._count(self.rounds.standing)
+        session.count(told)
         session.facts.rows += ended.rows
+        session.mean_loss = ended.mean_loss
         line = session.line(ended.rows, self.order.progress_every, next(one.last for one in told[::-1] if one.last))
         if line is not None:
             self.watch.line(line, self)  # type: ignore[arg-type]
@@ -202,15 +233,19 @@ class ClusterRun:
     @cached_property
     def summary(self) -> dict[str, Any]:
         """How the run ended, in numbers."""
-        learner = self.session.learner
-        return {
-            "rows": self.session.facts.all_rows,
+        session, learner = self.session, self.session.learner
+        facts: dict[str, Any] = {
+            "rows": session.facts.all_rows,
             "skipped": 0,
-            "passes": len(self.session.passes),
+            "passes": len(session.passes),
             "progressive_loss": learner.progressive_loss,
-            "nonzeros": learner.count_nonzero(),
-            "weights": learner.n_features * learner.n_outputs,
         }
+        best = session.tally.best_constant()
+        if best is not None:
+            value = best.value if learner.n_outputs > 1 else report.prediction(learner.loss, best.value)
+            facts |= {"best_constant": session.shown(value), "best_constant_loss": best.loss}
+        facts |= session.tally.facts()
+        return facts | {"nonzeros": learner.count_nonzero(), "weights": learner.n_features * learner.n_outputs}
 
 
 def _size(paths: list[str]) -> int | None:

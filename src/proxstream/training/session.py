@@ -346,16 +346,16 @@ class Session:
         """Return the numbers that the session remembers, as JSON knows them."""
         facts = asdict(self.facts) | {"position": list(self.facts.position), "began": list(self.began)}
         return facts | {
-            "lines": [_plain(line) for line in self.lines],
-            "passes": [_plain(one) for one in self.passes],
+            "lines": [plain(line) for line in self.lines],
+            "passes": [plain(one) for one in self.passes],
         }
 
     def restore(self, record: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
         """Go on from what `record` and `arrays` returned in a session with the same settings."""
         self._occurred = None
         told = dict(record)
-        self.lines = [Line(*_floats(line)) for line in told.pop("lines")]
-        self.passes = [Pass(*_floats(one)) for one in told.pop("passes")]
+        self.lines = [Line(*floats(line)) for line in told.pop("lines")]
+        self.passes = [Pass(*floats(one)) for one in told.pop("passes")]
         self.began = _pair(told.pop("began"))
         pairs: dict[str, Any] = {name: _pair(told.pop(name)) for name in ("pass_began", "last_line", "held_out")}
         self.facts = Facts(position=Position(*told.pop("position")), **pairs, **told)
@@ -393,10 +393,11 @@ def _pair(values: Any) -> tuple[float, float]:
     return float(first), float(second)
 
 
-def _plain(record: tuple[Any, ...]) -> list[Any]:
+def plain(record: tuple[Any, ...]) -> list[Any]:
     """Return a record as JSON knows it: NaN is null."""
     return [None if isinstance(value, float) and math.isnan(value) else value for value in record]
 
 
-def _floats(values: list[Any]) -> list[Any]:
+def floats(values: list[Any]) -> list[Any]:
+    """Return the values of which `plain` made a record: null is NaN."""
     return [math.nan if value is None else value for value in values]
