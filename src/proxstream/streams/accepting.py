@@ -30,6 +30,11 @@ class Accepting:
         other = self._parser.twin()
         return None if other is None else Accepting(other, self._accepted)
 
+    def in_sequence(self, text: bytearray, at: int, stop: int) -> bool:
+        """Tell whether the parser has to know what comes before these lines."""
+        minds = getattr(self._parser, "in_sequence", None)
+        return minds is not None and bool(minds(text, at, stop))
+
     def parse(self, buffer: Array, at: int, stop: int) -> Parsed:
         """Parse whole lines up to the first row whose label is not accepted."""
         first = at + min(getattr(self._parser, "skip", 0), stop - at)

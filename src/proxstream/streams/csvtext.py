@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from .columns import SHOWN, cell_name, gram_names, with_grams
 from .csvhead import Dialect, Head, dialect_of, fields_of, head_of
 from .featurizer import SALTS, Featurizer, RawRows
 from .formats import Job
+from .parallel import read_on_threads
 from .text import BOM, PAD, Fault, Parsed, no_rows, read_lines
 
 ROWS, CELLS = 1 << 12, 1 << 18  # parsed at once, at most
@@ -47,7 +48,7 @@ def read_separated(job: Job, separator: str) -> Iterator[Chunk]:
     featurizer.decide(sniffed(head, dialect, featurizer), job.source.name)
     bom = len(BOM) * text.startswith(BOM)
     parser = CsvParser(featurizer, head, dialect, skip=max(0, head.n_bytes + bom - max(job.start.offset, bom)))
-    for chunk in read_lines(job, parser):
+    for chunk in read_on_threads(job, parser):
         yield chunk._replace(end=chunk.end._replace(names=len(featurizer.names)))
 
 
@@ -123,6 +124,7 @@ class CsvParser:
 
         self._kernel: Any = kernel
         self._featurizer, self._names, self.skip = featurizer, head.columns, skip
+        self._told_of = head, dialect
         self._dialect = kernel.Dialect(ord(dialect.separator), dialect.quote, False)
         self.columns = featurizer.columns
         self.n_cells = sum(column.kind != "text" for column in self.columns)
@@ -145,6 +147,15 @@ class CsvParser:
         self._indptr = np.arange(n_rows + 1) * self.n_cells
         self._terms = np.tile(np.arange(self.n_cells, dtype=np.int32), n_rows)
         self._state = np.zeros(kernel.STATE, np.int64)
+
+    def twin(self) -> Self | None:
+        """Return a parser for another thread, behind the header, unless names are learned as they come."""
+        ordered = self._featurizer.spec.names or not self._featurizer.hashed
+        return None if ordered or self.skip else type(self)(self._featurizer, *self._told_of, skip=0)
+
+    def in_sequence(self, text: bytearray, at: int, stop: int) -> bool:
+        """Tell whether a field among these lines may be quoted, and hold line ends."""
+        return self._dialect.quoted and text.find(b'"', at, stop) >= 0
 
     def parse(self, buffer: Array, at: int, stop: int) -> Parsed:
         """Parse whole records; the last one may need more lines."""

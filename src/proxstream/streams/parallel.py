@@ -3,7 +3,8 @@
     read -> blocks of lines -> parsers, a thread each -> in order: rows counted, bytes checked, faults named -> chunks
 
 A parser that has to remember what came before (numbers of names, whether the first row had a qid) parses alone until
-it can give twins of itself; with one processor it stays alone. What is read is the same either way.
+it can give twins of itself; with one processor it stays alone. Lines that cannot be told apart without what came before
+(a quoted field may hold line ends) are parsed in sequence, too. What is read is the same either way.
 """
 
 from __future__ import annotations
@@ -69,9 +70,11 @@ class ParallelReading(LineReading):
             alone = True
             while not self.job.closed():
                 stop = feed.stop()
-                if stop > feed.at and alone:
-                    yield from self._settled(feed, stop, self._parse(self.parser, feed, stop))
-                    alone = not self._twins()
+                if stop > feed.at and (alone or self._in_sequence(feed, stop)):
+                    yield from self._arrived(0)
+                    self.buffer = feed
+                    yield from self._settle(self.parser.parse(feed.array, feed.at, stop), stop)
+                    alone = alone and not self._twins()
                 elif stop > feed.at:
                     self._blocks.append(Block(feed, stop, pool.submit(self._parse_any, feed, stop)))
                     feed = feed.rest(stop, self._spare)
@@ -88,6 +91,11 @@ class ParallelReading(LineReading):
                     feed.fill(self.opened)
                     if self.offset == 0 and not self._blocks and feed.bytes.startswith(BOM):
                         self._pass(len(BOM))
+
+    def _in_sequence(self, feed: Buffer, stop: int) -> bool:
+        """Tell whether a parser minds where its lines are cut off from the others."""
+        minds = getattr(self.parser, "in_sequence", None)
+        return minds is not None and bool(minds(feed.bytes, feed.at, stop))
 
     def _twins(self) -> bool:
         """Make a parser for each thread, if there can be."""
