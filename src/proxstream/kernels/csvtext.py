@@ -16,7 +16,7 @@ import numpy as np
 
 from .bits import WIDTH, occurrences, ones
 from .hashing import hashed, murmur3_32
-from .jit import compiled
+from .jit import compiled, compiled_inline
 from .numbers import BAD, GOOD, number
 from .words import (
     BY_HUNDRED,
@@ -114,7 +114,7 @@ def mark(buf, at, stop, separator, marks):
     return n
 
 
-@compiled
+@compiled_inline
 def short_number(buf, start, end):
     """Return the whole number of up to 8 digits, signed or not, that fills buf[start:end], and whether it does.
 
@@ -193,7 +193,7 @@ def trimmed_number(buf, start, end):
     return value, start, end, told if at == end else BAD
 
 
-@compiled
+@compiled_inline
 def is_null(h, columns, j):
     """Tell whether a hash in column j is one of those of a missing value."""
     null = False
@@ -259,7 +259,7 @@ def parse(text, stop, dialect, told, full, progress):
     state[AT], state[ROWS], state[LINES] = at, row, n_lines
 
 
-@compiled
+@compiled_inline
 def parse_record(buf, at, stop, dialect, columns, n_columns, cells, row, state, marks, m, n):
     """Fill a row of cells; return where the next record begins, the newlines inside fields, and the marks used."""
     separator, base, newlines = dialect.separator, row * cells.n_cells, 0
@@ -284,31 +284,28 @@ def parse_record(buf, at, stop, dialect, columns, n_columns, cells, row, state, 
             m += 1
             if buf[at] == NEWLINE and end > start and buf[end - 1] == RETURN:
                 end -= 1
+        k, fine = base + columns.places[j], True
         if role == CATEGORY:
-            seed, k = columns.seeds[j], base + columns.places[j]
-            h = hashed(buf, start, end, seed)
-            if end == start or (columns.n_nulls and is_null(h, columns, j)):
-                cells.hashes[k], cells.values[k] = columns.absent[j], columns.absent_value
-            else:
-                cells.hashes[k], cells.values[k] = h, 1.0
+            h = hashed(buf, start, end, columns.seeds[j])
+            present = end > start and not (columns.n_nulls and is_null(h, columns, j))
+            cells.hashes[k] = h if present else columns.absent[j]
+            cells.values[k] = 1.0 if present else columns.absent_value
+        elif role == NUMERIC and start == end:
+            cells.hashes[k], cells.values[k] = columns.absent[j], columns.absent_value
         elif role == NUMERIC:
             value, good = short_number(buf, start, end)
             if not good:
                 value, behind, how = number(buf, start)
                 good = how == GOOD and behind == end
-            if good:
-                k = base + columns.places[j]
-                cells.hashes[k], cells.values[k] = columns.seeds[j], value
-                if not np.isfinite(cells.values[k]):
-                    state[ERROR], state[WHERE], state[FIELD] = LARGE, start, j
-            else:
-                put(buf, start, end, role, j, columns, cells, row, state)
+            cells.hashes[k], cells.values[k] = columns.seeds[j], value
+            if not good or not np.isfinite(cells.values[k]):
+                fine = put(buf, start, end, role, j, columns, cells, row, state)
         elif role > DROPPED:
-            put(buf, start, end, role, j, columns, cells, row, state)
+            fine = put(buf, start, end, role, j, columns, cells, row, state)
         if cells.n_spans and role <= TEXT:
-            k = 2 * (row * cells.n_spans + columns.places[j])
-            cells.spans[k], cells.spans[k + 1] = start, end
-        if state[ERROR] != FINE:
+            q = 2 * (row * cells.n_spans + columns.places[j])
+            cells.spans[q], cells.spans[q + 1] = start, end
+        if not fine:
             return at, newlines, m, n
         if buf[at] == NEWLINE:
             if j + 1 < n_columns:
@@ -321,7 +318,7 @@ def parse_record(buf, at, stop, dialect, columns, n_columns, cells, row, state, 
 
 @compiled
 def put(buf, start, end, role, j, columns, cells, row, state):
-    """Enter a field that should be a number, whatever for; what is wrong with it is left in the state."""
+    """Enter a field that should be a number, whatever for; return whether it is, else what is wrong is in the state."""
     place = row * cells.n_cells + columns.places[j]
     value, first, last, how = trimmed_number(buf, start, end)
     missing = first == last
@@ -330,7 +327,7 @@ def put(buf, start, end, role, j, columns, cells, row, state):
     if role == SNIFFED:
         if not missing:
             cells.hashes[columns.places[j]] |= np.uint32(2 if how == BAD else 1)
-        return
+        return True
     state[WHERE], state[FIELD] = start, j
     if missing:
         if role == NUMERIC:
@@ -339,11 +336,11 @@ def put(buf, start, end, role, j, columns, cells, row, state):
             cells.y[row] = np.nan
         else:
             state[ERROR] = MISSING
-        return
+        return state[ERROR] == FINE
     if role == QID:
         q, good = whole(buf, first, last)
         cells.qid[row] = q if good else np.int64(murmur3_32(buf, start, end, np.uint32(0)))
-        return
+        return True
     if role == NUMERIC:
         cells.hashes[place], cells.values[place] = columns.seeds[j], value
         value = np.float64(cells.values[place])
@@ -357,3 +354,4 @@ def put(buf, start, end, role, j, columns, cells, row, state):
         state[ERROR] = LARGE
     elif role == WEIGHT and value < 0.0:
         state[ERROR] = NEGATIVE
+    return state[ERROR] == FINE
