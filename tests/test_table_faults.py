@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -180,3 +181,21 @@ def test_whatever_the_text_the_cut_into_chunks_means_nothing(text: bytes, piece:
         rows = read(io.BytesIO(b"label,a,b,t\n" + text), "csv", featurizer, chunk_bytes=size, on_error="skip")
         answers.append((rows, featurizer.names.names))
     assert answers[0] == answers[1]
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(
+        st.sampled_from([b"1,2,a\n", b"0,,b c\n", b'1,3,"x,\ny"\n', b"\n", b"1,2\n", b'0,1,"', b"0,z,a\n"]), max_size=40
+    ),
+    st.integers(6, 60),
+)
+def test_rows_and_faults_do_not_depend_on_the_number_of_parsers(records: list[bytes], piece: int) -> None:
+    spec, answers = FeatureSpec(numeric="a", categorical="b", bits=12), []
+    for n in (1, 2, 3):
+        with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
+            patch.setattr("proxstream.streams.parallel.processors", lambda n=n: n)
+            kept, text = Path(folder) / "bad.txt", io.BytesIO(b"label,a,b\n" + b"".join(records))
+            rows = read(text, "csv", spec, chunk_bytes=piece, on_error="quarantine", quarantine=kept)
+            answers.append((rows, kept.read_text()))
+    assert answers[0] == answers[1] == answers[2]
