@@ -20,6 +20,7 @@ from proxstream import losses
 from proxstream.kernels import pages as kernel
 from proxstream.streams import DataError, parquet
 from proxstream.streams.features import FeatureSpec
+from proxstream.streams.pages import CODECS, STRINGS, parts_of
 from proxstream.training import Labels
 
 from .table_cases import read
@@ -175,13 +176,13 @@ def test_labels_that_are_not_accepted_are_bad_rows(kind: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("way", ["as ever", "second version", "without dictionaries"])
-def test_changed_pages_are_refused_or_read_and_never_more(way: str, tmp_path: Path) -> None:
+def test_changed_bytes_are_refused_or_read_and_never_more(way: str, tmp_path: Path) -> None:
     whole = written(table([(1, k / 4, None, k, f"v{k % 9}", 1.0) for k in range(60)]), **WRITTEN[way])
-    path, pages = tmp_path / "rows.parquet", len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")
+    path = tmp_path / "rows.parquet"
     for seed in range(100):
         rng, changed = random.Random(seed), bytearray(whole)
         for _ in range(rng.choice([1, 1, 3, 20])):
-            changed[rng.randrange(4, pages)] = rng.randrange(256)
+            changed[rng.randrange(4, len(whole))] = rng.randrange(256)
         path.write_bytes(changed)
         with contextlib.suppress(DataError):
             read(path, None, SPEC)
@@ -233,6 +234,22 @@ def test_runs_are_read_piece_by_piece(width: int, drawn: list[int], seed: int) -
     assert kernel.take_run(text, run, 9, np.zeros(9, np.int64)) <= 0  # at most what fills the last eight
 
 
+def test_what_is_told_of_columns_is_what_pyarrow_tells() -> None:
+    for rows, options in ((60, {"row_group_size": 25}), (1, {"compression": "zstd"}), (0, {})):
+        text = written(table([(1, k / 4, None, k, f"v{k % 9}", 1.0) for k in range(rows)]), **options)
+        metadata = pq.read_metadata(io.BytesIO(text))
+        told = parts_of(pa.BufferReader(text), metadata.num_row_groups, metadata.num_columns)
+        for group, column in np.ndindex(told.shape[:2]):
+            part, fields = metadata.row_group(group).column(column), told[group, column]
+            assert fields[kernel.PART_VALUES] == part.num_values
+            assert fields[kernel.PART_SIZE] == part.total_uncompressed_size
+            assert fields[kernel.PART_STORED] == part.total_compressed_size
+            assert fields[kernel.PART_DATA] == part.data_page_offset
+            assert max(fields[kernel.PART_DICTIONARY], 0) == (part.dictionary_page_offset or 0)
+            assert str(CODECS[fields[kernel.PART_CODEC]]).upper() in (part.compression, "NONE")
+            assert (fields[kernel.PART_TYPE] == STRINGS) == (part.physical_type == "BYTE_ARRAY")
+
+
 def test_headers_that_are_none() -> None:
     told = np.empty(2 * kernel.FIELDS, np.int64)
     header = np.frombuffer(bytes([0x15, 0, 0x15, 0x80, 1, 0x15, 20, 0x2C, 0x15, 6, 0x15, 16, 0, 0]), np.uint8)
@@ -241,5 +258,5 @@ def test_headers_that_are_none() -> None:
     assert told[list(fields)].tolist() == [0, 64, 10, 3, 8]
     for cut in range(len(header)):
         assert kernel.page_header(header[:cut], cut, told) == kernel.CUT
-    for junk in (b"\x05\x00\x00", b"\x1c\x1c\x1c\x1c\x00", b"\x19\x00", b"\xf1\xf1\x00"):
+    for junk in (b"\x05\x00\x00", b"\x1c" * 8 + b"\x00", b"\x19\x00", b"\xf1\xf1\x00"):
         assert kernel.page_header(np.frombuffer(junk, np.uint8), len(junk), told) == kernel.NONE

@@ -24,6 +24,10 @@ ENCODING, LEVEL_ENCODING = FIELDS + 2, FIELDS + 3  # of a first-version page, an
 ENCODING_2, LEVEL_BYTES, REPETITION_BYTES, PACKED = FIELDS + 4, FIELDS + 5, FIELDS + 6, FIELDS + 7
 CUT, NONE = 0, -1
 
+# What a file tells of each part of a column.
+PART_TYPE, PART_CODEC, PART_VALUES, PART_SIZE, PART_STORED, PART_DATA, PART_DICTIONARY = 1, 4, 5, 6, 7, 9, 11
+STRUCT, LISTS, DEPTH = 12, (9, 10), 8
+
 # Where runs are: the byte to go on at, the byte to stop at, values left of the run, the bit where those of a packed
 # run go on (-1: they are all `RUN_VALUE`), and the bits of a value (-1: no runs, values are 0, 1, 2, ...).
 RUN_AT, RUN_STOP, RUN_LEFT, RUN_BIT, RUN_VALUE, RUN_WIDTH = range(6)
@@ -47,13 +51,27 @@ def varint(buf, at, stop):
 
 
 @compiled
+def past(buf, at, stop, kind):
+    """Read a value that is no struct and no list; return it, -1 if it is no whole number, and where it stops."""
+    if kind <= 2:
+        return 2 - kind, at
+    if 4 <= kind <= 6:
+        value, at = varint(buf, at, stop)
+        return (value >> 1) ^ -(value & 1), at
+    if kind == 8:
+        size, at = varint(buf, at, stop)
+        return -1, at + max(size, 0)
+    return -1, at + (8 if kind == 7 else 1)
+
+
+@compiled
 def page_header(buf, stop, told):
     """Write the numbers in the page header at the beginning of buf[:stop], -1 if there is none, into their fields.
 
     Return where it ends, CUT or NONE. It is a struct of Thrift's compact protocol: of each field a byte with its type
     and how far its number is from the one before, then its value.
     """
-    last = np.zeros(4, np.int64)
+    last = np.zeros(DEPTH, np.int64)
     told[:] = -1
     at, depth = 0, 0
     while at < stop:
@@ -65,29 +83,67 @@ def page_header(buf, stop, told):
                 return at
             continue
         last[depth] += step
-        field, value = last[depth], -1
-        if kind <= 2:
-            value = 2 - kind
-        elif kind == 3:
-            at += 1
-        elif kind <= 6:
-            value, at = varint(buf, at, stop)
-            value = (value >> 1) ^ -(value & 1)
-        elif kind == 7:
-            at += 8
-        elif kind == 8:
-            size, at = varint(buf, at, stop)
-            at += max(size, 0)
-        elif kind == 12 and depth < 3:
+        field = last[depth]
+        if kind == STRUCT and depth + 1 < DEPTH:
             depth += 1
             last[depth] = 0
             continue
-        else:
+        if kind > 8 or step == 0 or (depth < 2 and field >= FIELDS):
             return NONE
-        if step == 0 or (depth < 2 and field >= FIELDS):
-            return NONE
+        value, at = past(buf, at, stop, kind)
         if depth < 2:
             told[depth * FIELDS + field] = value
+    return CUT
+
+
+@compiled
+def column_chunks(buf, stop, told):
+    """Write the numbers that the struct in buf[:stop], a file's last, tells of each part of a column into a row each.
+
+    Return how many parts there are, CUT or NONE. What is told of one is field 3 of those in the list that is field 1 of
+    those in the list that is field 4: `last` are the fields on the way to where we are, `left` the structs that a list
+    there still has.
+    """
+    last, left = np.zeros(DEPTH, np.int64), np.zeros(DEPTH, np.int64)
+    at, depth, n = 0, 0, 0
+    while at < stop:
+        kind, step = np.int64(buf[at]) & 15, np.int64(buf[at]) >> 4
+        at += 1
+        if kind == 0:
+            n += depth == 2 and last[0] == 4 and last[1] == 1
+            if depth == 0:
+                return n
+            depth -= 1
+            if left[depth]:
+                left[depth] -= 1
+                depth += 1
+                last[depth] = 0
+            continue
+        last[depth] += step
+        size = 1
+        if kind in LISTS:
+            if at >= stop:
+                return CUT
+            kind, size = np.int64(buf[at]) & 15, np.int64(buf[at]) >> 4
+            at += 1
+            if size == 15:
+                size, at = varint(buf, at, stop)
+            size, step = max(size, 0), step if kind > 2 else 0  # lists of truth values have no place there
+        if step == 0 or kind > STRUCT or 8 < kind < STRUCT or (kind == STRUCT and depth + 1 == DEPTH):
+            return NONE
+        if kind == STRUCT and size:
+            left[depth] = size - 1
+            depth += 1
+            last[depth] = 0
+            continue
+        value = -1
+        while size and kind != STRUCT and at <= stop:
+            value, at = past(buf, at, stop, kind)
+            size -= 1
+        if depth == 3 and last[0] == 4 and last[1] == 1 and last[2] == 3 and last[3] < FIELDS:
+            if n == len(told):
+                return NONE
+            told[n, last[3]] = value
     return CUT
 
 

@@ -21,15 +21,45 @@ from .featurizer import Cells
 WINDOW = 1 << 18  # bytes of a column read at once, at least
 MOST_PAGE = 1 << 28  # bytes of a page
 MOST_WIDTH = 32  # bits of a code
-NUMBERS = {"INT32": np.int32, "INT64": np.int64, "FLOAT": np.float32, "DOUBLE": np.float64}
-STRINGS = "BYTE_ARRAY"
-CODECS = {"UNCOMPRESSED": None, "SNAPPY": "snappy", "GZIP": "gzip", "ZSTD": "zstd"}
+NUMBERS = {1: np.int32, 2: np.int64, 4: np.float32, 5: np.float64}  # by how a file tells what is stored
+STRINGS = 6
+CODECS = {0: None, 1: "snappy", 2: "gzip", 6: "zstd"}
+ENDING = b"PAR1"
 DATA, DICTIONARY, DATA_2 = 0, 2, 3  # kinds of pages
 PLAIN, BY_DICTIONARY, RUNS = 0, (2, 8), 3  # encodings
 
 
 class UnfitError(Exception):
     """Something that is not read here."""
+
+
+def read_at(file: Any, size: int, at: int) -> bytes:
+    """Return up to so many bytes of a pyarrow file at a place."""
+    import pyarrow as pa
+
+    try:
+        return bytes(file.read_at(size, at))
+    except (OSError, OverflowError, pa.ArrowException):  # pyarrow will meet it, too, and tell
+        raise UnfitError from None
+
+
+def parts_of(file: Any, n_groups: int, n_columns: int) -> Array:
+    """Return what a file tells of its row groups' columns: the fields of each group and column, -1 where there is none.
+
+    pyarrow tells it, too, but ends the process where what a broken file tells does not fit together.
+    """
+    from ..kernels import pages
+
+    size = file.size()
+    told = read_at(file, 8, max(size - 8, 0))
+    length = int.from_bytes(told[:4], "little")
+    if told[4:] != ENDING or length > size - 8:
+        raise UnfitError
+    text = np.frombuffer(read_at(file, length, size - 8 - length), np.uint8)
+    found = np.full((n_groups * n_columns, pages.FIELDS), -1)
+    if pages.column_chunks(text, len(text), found) != len(found):
+        raise UnfitError
+    return found.reshape(n_groups, n_columns, pages.FIELDS)
 
 
 class Stored(NamedTuple):
@@ -52,7 +82,7 @@ class Meaning(NamedTuple):
 class PagedColumn:
     """The cells of a column, some rows after the others."""
 
-    def __init__(self, file: Any, kind: str, optional: bool, stored: list[Stored], meaning: Meaning) -> None:
+    def __init__(self, file: Any, kind: int, optional: bool, stored: list[Stored], meaning: Meaning) -> None:
         from ..kernels import pages
 
         self._kernel: Any = pages
@@ -191,7 +221,7 @@ class PagedColumn:
         """Return bytes of the column, at least so many, all of which lie before `stop`."""
         begin, text = self._window
         if not begin <= at <= at + size <= begin + len(text):
-            begin, text = at, self._file.read_at(min(max(size, WINDOW), stop - at), at)
+            begin, text = at, read_at(self._file, min(max(size, WINDOW), stop - at), at)
             self._window = begin, text
             if len(text) < size:
                 raise UnfitError

@@ -22,7 +22,7 @@ from .columns import ColumnFiller
 from .features import ROLES
 from .featurizer import SALTS, Cells, Featurizer
 from .formats import Job
-from .pages import CODECS, NUMBERS, STRINGS, Meaning, PagedColumn, Stored, UnfitError
+from .pages import CODECS, NUMBERS, STRINGS, Meaning, PagedColumn, Stored, UnfitError, parts_of
 from .tables import Made, Table, by_rows, checked, made, most_rows, needed_of, opened, placed, refusals
 
 BATCH = 1 << 15  # rows decoded at once by pyarrow
@@ -41,6 +41,7 @@ class File(NamedTuple):
     metadata: Any
     schema: Any
     needed: list[str]
+    parts: Array  # what is told of each row group and column, nothing where that cannot be read
 
     @property
     def sizes(self) -> list[int]:
@@ -67,9 +68,16 @@ def read(job: Job) -> Iterator[Chunk]:
         with refusals(job):
             metadata = pq.read_metadata(opened_file)
             schema = metadata.schema.to_arrow_schema()
-        file = File(opened_file, metadata, schema, needed_of(job, schema))
+        file = File(opened_file, metadata, schema, needed_of(job, schema), _parts(opened_file, metadata))
         table = Table(iter(()), file.needed, 0, check, by_rows(job, metadata.num_rows))
         yield from placed(job, table, _made(job, file, table, stack))
+
+
+def _parts(file: Any, metadata: Any) -> Array:
+    try:
+        return parts_of(file, metadata.num_row_groups, metadata.num_columns)
+    except UnfitError:
+        return np.empty((0, 0, 0), np.int64)
 
 
 def _made(job: Job, file: File, table: Table, stack: ExitStack) -> Iterator[Made]:
@@ -89,23 +97,24 @@ def _batches(file: File, groups: list[int]) -> Iterator[Any]:
 
     names = file.schema.names
     columns = list(dict.fromkeys(name if name in names else name.split(".")[0] for name in file.needed))
-    reader = pq.ParquetFile(file.file, metadata=file.metadata, read_dictionary=_dictionaries(file.metadata))
+    reader = pq.ParquetFile(file.file, metadata=file.metadata, read_dictionary=_dictionaries(file))
     # One thread decodes while another hashes: pyarrow's own threads take more time than they save beside a learner.
     yield from reader.iter_batches(BATCH, row_groups=groups, columns=columns, use_threads=False)
 
 
-def _dictionaries(metadata: Any) -> list[str]:
+def _dictionaries(file: File) -> list[str]:
     """Return the columns of strings that are stored as codes of a few values, and are best read as such.
 
     Where values are many, the writer has fallen back to the strings themselves, and a dictionary would be made anew.
     """
-    found = []
-    for i in range(metadata.num_columns if metadata.num_row_groups else 0):
-        column = metadata.row_group(0).column(i)
-        few = column.total_uncompressed_size < CODE_BYTES * max(column.num_values, 1)
-        if column.physical_type == STRINGS and column.has_dictionary_page and few:
-            found.append(column.path_in_schema)
-    return found
+    from ..kernels import pages
+
+    if not file.parts.size:
+        return []
+    told = file.parts[0].T
+    few = told[pages.PART_SIZE] < CODE_BYTES * np.maximum(told[pages.PART_VALUES], 1)
+    chosen = (told[pages.PART_TYPE] == STRINGS) & (told[pages.PART_DICTIONARY] > 0) & few
+    return [file.metadata.schema.column(i).path for i in np.flatnonzero(chosen).tolist()]
 
 
 # ---- from pages
@@ -131,7 +140,12 @@ class PagedRows:
         featurizer: Featurizer = job.settings.featurizer
         self._featurizer, self._accepted = featurizer, job.settings.labels
         roles = {role: featurizer.role(role, file.needed) for role in ROLES}
-        if not featurizer.plain or roles["qid"] is not None or len(set(file.schema.names)) < len(file.schema.names):
+        if (
+            not file.parts.size
+            or not featurizer.plain
+            or roles["qid"] is not None
+            or len(set(file.schema.names)) < len(file.schema.names)
+        ):
             raise UnfitError
         self.most = most_rows(featurizer)
         groups, before = file.groups(row)
@@ -171,22 +185,25 @@ class PagedRows:
 
 def _column(file: File, groups: list[int], name: str, kind: str, meaning: Meaning) -> PagedColumn:
     """Return a column that can be read page by page."""
+    from ..kernels import pages
+
     places = [i for i in range(file.metadata.num_columns) if file.metadata.schema.column(i).path == name]
     if len(places) != 1 or name not in file.schema.names:
         raise UnfitError
     column, told = file.metadata.schema.column(places[0]), file.schema.field(name).type
     if hasattr(told, "value_type") and kind == "categorical":
         told = told.value_type
+    kinds = set(file.parts[:, places[0], pages.PART_TYPE].tolist())
     fits = str(told) in (TEXTS if kind == "categorical" else (*WHOLE, *REAL))
-    fits &= column.physical_type == STRINGS if kind == "categorical" else column.physical_type in NUMBERS
+    fits &= kinds == {STRINGS} if kind == "categorical" else len(kinds) == 1 and kinds <= set(NUMBERS)
     if not fits or column.max_repetition_level or column.max_definition_level > 1:
         raise UnfitError
-    stored = []
+    stored, sizes = [], file.sizes
     for group in groups:
-        chunk = file.metadata.row_group(group).column(places[0])
-        if chunk.compression not in CODECS or chunk.num_values != file.metadata.row_group(group).num_rows:
+        told = file.parts[group, places[0]].tolist()
+        at, first, n_rows = told[pages.PART_DATA], told[pages.PART_DICTIONARY], told[pages.PART_VALUES]
+        if told[pages.PART_CODEC] not in CODECS or n_rows != sizes[group] or at < 0 or told[pages.PART_STORED] < 0:
             raise UnfitError
-        at = chunk.dictionary_page_offset if chunk.has_dictionary_page else chunk.data_page_offset
-        at = min(at or chunk.data_page_offset, chunk.data_page_offset)
-        stored.append(Stored(at, at + chunk.total_compressed_size, CODECS[chunk.compression], chunk.num_values))
-    return PagedColumn(file.file, column.physical_type, column.max_definition_level == 1, stored, meaning)
+        at = first if 0 < first < at else at
+        stored.append(Stored(at, at + told[pages.PART_STORED], CODECS[told[pages.PART_CODEC]], n_rows))
+    return PagedColumn(file.file, kinds.pop(), column.max_definition_level == 1, stored, meaning)
