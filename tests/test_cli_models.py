@@ -542,3 +542,13 @@ def test_the_examples_of_the_help_run(run: Any, name: str, example: str, place: 
     assert done.err == ""
     for made in set(os.listdir(place)) - before:
         (place / made).unlink()
+
+
+def test_only_a_process_of_the_command_line_does_without_blas(place: Path) -> None:
+    ask = "import sys; from proxstream.cli import main; main({}); print('scipy.linalg' in sys.modules)"
+    dot = "; import numba, numpy, scipy.linalg.cython_blas; print(numba.njit(lambda x: x @ x)(numpy.ones(2)))"
+    arguments = ["predict", *[str(place / name) for name in ("model.psm", "rows.svm")]]
+    for given, code, more, last in (("", ask, arguments, "False"), (repr(arguments), ask + dot, [], "2.0")):
+        command = [sys.executable, "-c", code.format(given), *more]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert done.stdout.split()[-1] == last

@@ -17,6 +17,7 @@ from typing import Annotated
 
 import typer
 
+from .. import kernels
 from . import certify, convert, evaluate, inspect, predict, reproduce, train
 from .common import Stopped, UsageError, guarded, spelled_out, told
 from .demo import demo
@@ -57,6 +58,8 @@ def main(args: Sequence[str] | None = None) -> int:
     >>> main(["demo", "--rows", "some"])
     2
     """
+    if args is None:  # the process is the command's own
+        kernels.LOOK_FOR_BLAS = False
     try:
         # In this mode typer returns the code of a typer.Exit, and what the command returned otherwise: None.
         words = spelled_out(sys.argv[1:] if args is None else args)

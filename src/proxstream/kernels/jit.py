@@ -23,6 +23,10 @@ the learning loop took 14 ns a non-zero where it takes 8 with everything inlined
 
 Floating point. Only `contract` (fused multiply-add) and `nsz` (the sign of zero does not matter) are granted:
 sums keep their order, so a model does not depend on how its stream was cut, and NaN stays NaN.
+
+Start. numba looks for a BLAS as it starts, and so imports scipy's linear algebra: a fifth of the time that a command
+takes to begin. No kernel multiplies matrices; but in a process of the user's own other compiled code may, so that only
+the command line does without (`kernels.LOOK_FOR_BLAS`).
 """
 
 from __future__ import annotations
@@ -32,6 +36,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +45,17 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic, overload, register_jitable
 
+from .. import kernels
+
 INTERPRETED = bool(numba.config.DISABLE_JIT)
+BLAS = "scipy.linalg.cython_blas"
+
+if not kernels.LOOK_FOR_BLAS and BLAS not in sys.modules:
+    sys.modules[BLAS] = None  # type: ignore[assignment]  # to be imported in vain
+    try:
+        import_module("numba.np.arraymath")
+    finally:
+        del sys.modules[BLAS]
 
 
 def _cache_folder() -> str | None:
