@@ -58,7 +58,8 @@ def held(client: Client, n: int) -> list[Any]:
     """Return partitions in the workers' memory, those of a lane on the worker where it runs."""
     homes = sorted(client.nthreads())
     futures = [client.submit(partition, k, workers=[homes[k % len(homes)]], pure=False) for k in range(n)]
-    wait(futures)
+    with client.as_current():
+        wait(futures)
     return futures
 
 

@@ -28,7 +28,7 @@ from . import data
 TOL = 1e-4
 REPEATS = {"quick": 1, "default": 2, "full": 3}
 WORKERS = (1, 2)
-BLOCKS = (1, 2, 8, 32)
+BLOCKS = {"quick": (1, 2, 8), "default": (1, 2, 8), "full": (1, 2, 8, 32)}
 
 
 def cases(size: str) -> list[tuple[data.Stream, str, Any]]:
@@ -126,11 +126,11 @@ def measure(size: str = "default") -> tuple[list[Table], dict[str, Any]]:
                 f"{last['moved'] / 1e6:.2f}" if workers else "",
                 f"{last['primal']:.6f}",
             )
-    counted = Table("rounds with so many blocks", *map(str, BLOCKS), title_justify="left")
+    counted = Table("rounds with so many blocks", *map(str, BLOCKS[size]), title_justify="left")
     few = todo if size == "full" else cases("quick")
     names = [f"{stream.name}; {loss}, {penalty}" for stream, loss, penalty in few]
     for name, (stream, loss, penalty) in zip(names, few, strict=True):
-        found = [rounds(stream, loss, penalty, k) for k in BLOCKS]
-        figures.setdefault(name, {})["rounds"] = dict(zip(map(str, BLOCKS), found, strict=True))
+        found = [rounds(stream, loss, penalty, k) for k in BLOCKS[size]]
+        figures.setdefault(name, {})["rounds"] = dict(zip(map(str, BLOCKS[size]), found, strict=True))
         counted.add_row(name, *map(str, found))
     return [timed, counted], figures

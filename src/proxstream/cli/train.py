@@ -265,6 +265,8 @@ def _run_on(address: str, rows: int | None, order: Order, show: Show, given: set
         check_output(order.output)
     except OutputError as error:
         raise UsageError(str(error)) from None
+    if order.algorithm == "certified":
+        raise UsageError("--algorithm certified does not go with --cluster: use proxstream.cluster.DaskSDCAClassifier")
     for name in sorted(given & set(REFUSED)):
         raise UsageError(f"--{name.replace('_', '-')} does not go with --cluster: {REFUSED[name]}")
     with usage():
