@@ -13,6 +13,7 @@ from typing import Any
 import dask.array as da
 import numpy as np
 import pytest
+from dask.delayed import delayed
 from distributed import Client, LocalCluster
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -298,3 +299,41 @@ def test_refusals_name_the_place(client: Client) -> None:
         DaskSDCAClassifier(client=client).fit(*dask_rows(np.ones(N)))
     with pytest.raises(ValueError, match="whose weight is not zero"):
         DaskSDCARegressor(client=client).fit(*dask_rows(SCORE)[:2], da.zeros(N, chunks=40))
+
+
+def test_workers_do_not_matter(client: Client, cluster: LocalCluster) -> None:
+    """Four processes prove what two did, to the bit."""
+    told: dict[str, Any] = {"penalty": ps.ElasticNet(0.01, 0.01), "tol": 1e-2, "n_blocks": 4, "random_state": 0}
+    two = DaskSDCAClassifier(client=client, **told).fit(*dask_rows())
+    cluster.scale(4)
+    try:
+        client.wait_for_workers(4)
+        four = DaskSDCAClassifier(client=client, **told).fit(*dask_rows())
+        assert len(client.nthreads()) == 4
+    finally:
+        cluster.scale(2)
+    np.testing.assert_array_equal(four.coef_, two.coef_)
+    assert [r[2:] for r in four.history_] == [r[2:] for r in two.history_]
+
+
+def test_more_rows_than_a_worker_has_memory_for() -> None:
+    """Blocks that are not worked on go to the worker's disk; the proof is that of all rows."""
+    parts, rows, columns, limit = 12, 70_000, 100, 600 << 20
+
+    def made(k: int) -> tuple[Any, Any]:
+        own = np.random.default_rng(k)
+        x = own.standard_normal((rows, columns), dtype=np.float32)
+        return x, np.where(x[:, 0] + own.logistic(size=rows) > 0.0, 1, 0)
+
+    assert parts * rows * columns * 8 > limit  # an index and a value each
+    with (
+        LocalCluster(n_workers=1, threads_per_worker=1, memory_limit=limit, dashboard_address=":0") as cluster,
+        Client(cluster) as client,
+    ):
+        before = set(client.run(os.getpid).values())
+        model = DaskSDCAClassifier(penalty=ps.L2(0.1), tol=0.1, n_blocks=parts, client=client, random_state=0)
+        model.fit([delayed(made)(k) for k in range(parts)])
+        assert set(client.run(os.getpid).values()) == before  # it was not killed for its memory
+        assert model.dual_coef_.shape == (parts * rows,)
+    assert model.duality_gap_ <= 0.1 * model.primal_
+    assert np.argmax(np.abs(model.coef_)) == 0
