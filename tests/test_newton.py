@@ -280,3 +280,17 @@ def test_all_labels_far_away_for_huber() -> None:
         assert (
             problem.primal(w, 1e6 * fit_intercept) * 0.999 <= solution.primal <= problem.primal(w, 1e6 * fit_intercept)
         )
+
+
+@pytest.mark.parametrize("top", [200.0, 20_000.0])
+def test_large_counts_are_not_where_newton_starts(top: float) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 5))
+    y = rng.poisson(top * np.exp(X[:, 0] - X[:, 1] - 2.0)).astype(float)
+    problem = Problem(as_block(X, y), 5, losses.poisson, L2(1e-3))
+    solution = newton.solve(problem, tol=1e-9)
+    assert solution.converged
+    assert solution.history[-1].epoch < 15
+    with np.errstate(over="ignore"):
+        b = minimize(lambda b: np.array([np.exp(b) - top * b, np.exp(b) - top, np.exp(b)]), 1e-14)
+    assert b == pytest.approx(np.log(top), rel=1e-12)

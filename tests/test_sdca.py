@@ -414,3 +414,13 @@ def test_the_trace_stops_at_tol() -> None:
     assert not trace.certify(1, 1.0, 0.5, 3)
     assert trace.certify(2, 0.55, 0.4, 3)
     assert trace.history[-1].dual == 0.5
+
+
+def test_threads_that_would_do_nothing_are_told() -> None:
+    given = Problem(as_block(X, labels(ps.logistic)), D, ps.logistic, ps.L2(0.1))
+    with pytest.warns(UserWarning, match="n_threads=2 does nothing with output='average'"):
+        averaged = sdca.solve(given, tol=1e-3, n_threads=2, rule=sdca.Rule(output="average"))
+    assert averaged.converged
+    lasso = Problem(as_block(X, labels(ps.logistic)), D, ps.logistic, ps.L1(0.1))
+    with pytest.warns(UserWarning, match="n_threads=2 does nothing with strong_part='q_norm'"):
+        sdca.solve(lasso, tol=0.1, n_threads=2, rule=sdca.Rule(strong_part="q_norm"))

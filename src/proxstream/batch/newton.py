@@ -37,6 +37,7 @@ from .problem import Problem, Solution, Trace
 FLAT = 0.3  # the slope that a line search leaves, in parts of the first
 EXACT = 1e-14  # the same where the intercept is made exact
 MOST_LOOKS = 80
+SLOW = 3  # looks that do not halve the bracket
 SHORT, LONG = 0.1, 4.0  # steps of a length that tells of a poor model
 SHORT_OF_TOL = 0.3  # a direction aims at this part of the gap that is wanted
 
@@ -181,7 +182,8 @@ class _JointNewton(_Newton):
 def minimize(f: Callable[[float], Array], flat: float, first: float | None = None) -> float:
     """Return an x that nearly minimizes a convex function of which f tells value, slope and curvature.
 
-    Newton's method between the points known to be too low and too high. It ends where the slope is `flat` of the one
+    Newton's method between the points known to be too low and too high, with a halving of their distance where it is
+    slow: down the far side of an exponential function it goes by 1 a step. It ends where the slope is `flat` of the one
     at 0 and the value no larger than there; x = 0 if rounding hides every such point.
 
     >>> minimize(lambda x: np.array([x * x - x, 2.0 * x - 1.0, 2.0]), 1e-9)
@@ -191,7 +193,7 @@ def minimize(f: Callable[[float], Array], flat: float, first: float | None = Non
     if slope == 0.0:
         return 0.0
     sign = -1.0 if slope > 0.0 else 1.0  # the side to go to
-    low, high = 0.0, np.inf
+    low, high, width, slow = 0.0, np.inf, np.inf, 0
     x = first if first is not None else abs(slope) / curvature if curvature > 0.0 else 1.0
     for _ in range(MOST_LOOKS):
         v, s, c = map(float, f(sign * x))
@@ -202,8 +204,10 @@ def minimize(f: Callable[[float], Array], flat: float, first: float | None = Non
             low = x
         else:
             high = x
+        slow, width = (slow + 1, width) if high - low > 0.5 * width else (0, high - low)
         x = x - s / c if c > 0.0 and np.isfinite(s) and np.isfinite(c) else np.inf
-        if not low < x < high:
+        if not low < x < high or slow > SLOW:
+            slow = 0
             x = 0.5 * (low + high) if np.isfinite(high) else 4.0 * low
             if x in (low, high):
                 break

@@ -25,6 +25,7 @@ Reference: S. Shalev-Shwartz, T. Zhang, Proximal stochastic dual coordinate asce
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -101,7 +102,7 @@ def solve(
     tol, max_epochs : when to stop; an epoch is a pass over all rows, and over those that have not settled
     seed : of the order of rows
     start : a solution of a problem with as many rows, whose alpha is to be the first
-    n_threads : more than one: lock-free threads (with output "last" alone)
+    n_threads : more than one: lock-free threads (output "last" and the l2 part alone; a warning tells where they idle)
     rule : Rule
 
     >>> import proxstream as ps
@@ -114,15 +115,19 @@ def solve(
     rule = Rule() if rule is None else rule
     rule.check(problem.loss)
     terms = net_terms(problem.penalty, problem.n_features)
-    trace = Trace(tol)
-    if np.all(np.greater(terms.l2, 0.0)):
+    trace, strong = Trace(tol), bool(np.all(np.greater(terms.l2, 0.0)))
+    if n_threads > 1 and (rule.output != "last" or not (strong or rule.strong_part == "l2")):
+        why = f"output={rule.output!r}" if rule.output != "last" else "strong_part='q_norm'"
+        warnings.warn(f"n_threads={n_threads} does nothing with {why}: one thread is used", stacklevel=2)
+        n_threads = 1
+    if strong:
         run = Run(problem, link_of(terms.l1, terms.l2, problem.n_features), rule, seed, start, n_threads)
         converged = run.until(trace, max_epochs)
     else:
         squares = float(np.vdot(problem.rows.data, problem.rows.data))
         lam = first_strength(problem.loss, squares, problem.rows.n_rows)
         part = StrongPart(problem.penalty, problem.n_features, rule.strong_part, lam)
-        run = Run(problem, part.link(), rule, seed, start, n_threads if rule.strong_part == "l2" else 1)
+        run = Run(problem, part.link(), rule, seed, start, n_threads)
         converged = run.until(trace, max_epochs, part)
     return run.solution(trace, converged)
 

@@ -55,7 +55,7 @@ class Run:
         self.problem, self.rule, self.kernels = problem, rule, kernels
         rows, n = unsigned(problem.rows), problem.rows.n_rows
         self.rows = rows
-        self.n_threads, self.threads = min(n_threads if rule.output == "last" else 1, n), ALONE
+        self.n_threads, self.threads = min(n_threads, n), ALONE
         self.total = float(rows.c.sum()) if len(rows.c) else float(n)
         self.seed, self.random = np.array([seed], np.uint64), np.random.default_rng(seed)
         self.order = np.arange(n, dtype=np.int32 if n < 2**31 else np.int64)

@@ -67,6 +67,7 @@ class CertifiedClassifier(BatchClassifier, _Certified):
         Passes of Prox-SDCA, steps of Newton's method.
     fit_intercept : bool
     n_threads : int
+        Of the solver's passes, or of classes against the rest; docs/certified.md tells what each solver shares out.
     random_state : int, RandomState or None
         For the order of rows in Prox-SDCA.
     warm_start : bool
@@ -165,6 +166,7 @@ class CertifiedRegressor(BatchRegressor, _Certified):
         Passes of Prox-SDCA, steps of Newton's method.
     fit_intercept : bool
     n_threads : int
+        Of the solver's passes, or of classes against the rest; docs/certified.md tells what each solver shares out.
     random_state : int, RandomState or None
         For the order of rows in Prox-SDCA.
     warm_start : bool

@@ -37,6 +37,16 @@ def dual_loss(loss, theta, s, y, p, first, last):
 
 
 @compiled
+def penalty(w, l1, l2):
+    """Return sum_j l1_j |w_j| + (l2_j/2) w_j^2."""
+    total = 0.0
+    for j in range(w.shape[0]):
+        if w[j] != 0.0:
+            total += l1[j] * abs(w[j]) + 0.5 * l2[j] * w[j] * w[j]
+    return total
+
+
+@compiled
 def limit(G, chosen, l1, l2):
     """Return the largest s with s |G_j| <= l1_j wherever l2_j = 0 < l1_j, for G = X' theta and the chosen columns."""
     s = np.inf

@@ -200,7 +200,7 @@ def means(state, out):
 def shuffle(order, seed):
     """Bring the numbers into a random order; `seed` (one uint64) moves on."""
     for t in range(order.shape[0] - 1, 0, -1):
-        k = np.int64(draw(seed) % np.uint64(t + 1))
+        k = np.int64(((draw(seed) >> np.uint64(32)) * np.uint64(t + 1)) >> np.uint64(32))  # no division; t < 2^32
         order[t], order[k] = order[k], order[t]
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..._checks import Array
 from ...kernels import columns as kernels
-from ...kernels import newton
+from ...kernels import l1, newton
 from ...kernels.columns import Columns
 from ...kernels.losses import Huber, Squared, as_tuple
 from ..problem import Problem
@@ -34,7 +34,7 @@ class Strengths(NamedTuple):
 
     def value(self, w: Array) -> float:
         """Return the penalty of weights, one a column."""
-        return float(self.l1 @ np.abs(w) + 0.5 * (self.l2 @ (w * w)))
+        return float(l1.penalty(w, self.l1, self.l2))
 
     def of(self, chosen: Array) -> Strengths:
         """Return the strengths of some columns."""

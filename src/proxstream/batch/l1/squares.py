@@ -34,7 +34,7 @@ from . import gram
 from .point import Strengths
 
 MOST_COLUMNS = 2000
-NEAR = 0.8  # part of l1 from which a feature's column is fetched, before it is needed
+NEAR = 0.5  # part of l1 from which a feature's column is fetched, before it is needed
 PASSES_WORTH = 8.0  # what H may cost, in passes over the data
 PASS = 1.5e-9  # seconds an entry
 SOLVED = 1e-5  # part of the violations that weights of S may leave

@@ -15,6 +15,7 @@ import numpy as np
 from ..._checks import Array
 from ...kernels import columns as column_kernels
 from ...kernels import l1 as kernels
+from ...kernels.sdca import shuffle
 from .face import Face
 from .factors import Factors
 from .point import Point
@@ -43,12 +44,13 @@ class Sweeps:
     """Coordinate descent on the model, with Newton steps on faces once they are worth it."""
 
     def __init__(self, at: Point, seed: int):
-        self.at, self.rng = at, np.random.default_rng(seed)
+        self.at, self.seed = at, np.array([seed], np.uint64)
         self.face = Face(at)
         self.H = np.empty(len(at.w))
         self.reach = np.empty(len(at.w))
         column_kernels.largest(at.columns, self.reach)
         np.divide(1.0, self.reach, out=self.reach, where=self.reach > 0.0)
+        self.most = np.empty(len(at.w))  # the longest step of each weight
         self.leave = 1.0  # part of the first violations at which a model is left; the first model gets one pass
         self.seconds = 0.0  # spent here, as they would be on a common machine
         self.met: list[
@@ -62,6 +64,7 @@ class Sweeps:
         """
         at = self.at
         at.expand()
+        np.multiply(at.trust, self.reach, out=self.most)
         factors, D = None, np.maximum(at.D, FACE_FLOOR * at.p)
         if len(live) <= SETTLED * np.count_nonzero(at.w):
             factors = self.face.consider(self._ahead(goal), D)
@@ -93,10 +96,10 @@ class Sweeps:
 
     def _pass(self, columns: Array, u: Array, r: Array, D: Array, slack: float) -> tuple[Array, float, float]:
         """Go over columns in random order; return those still live, and the sum and the largest of the violations."""
-        order = self.rng.permutation(columns)
+        order = columns.copy()
+        shuffle(order, self.seed)
         l1, l2 = self.at.psi
-        most = self.at.trust * self.reach
-        kept, total, largest, entries = kernels.sweep(self.at.columns, order, r, D, self.H, u, l1, l2, most, slack)
+        kept, total, largest, entries = kernels.sweep(self.at.columns, order, r, D, self.H, u, l1, l2, self.most, slack)
         self.seconds += ENTRY * entries
         return order[:kept], total, largest
 
