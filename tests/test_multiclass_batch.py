@@ -185,7 +185,7 @@ def test_hinge_with_intercept_is_the_quadratic_program() -> None:
         jac=lambda x: np.r_[0.3 * x[:6], np.zeros(21)] + gradient,
         constraints={"type": "ineq", "fun": lambda x: -(A @ x) - margin, "jac": lambda x: -A},
         method="SLSQP",
-        options={"ftol": 1e-14, "maxiter": 1000},
+        options={"ftol": 1e-12, "maxiter": 1000},
     )
     assert program.success
     assert found.primal == pytest.approx(program.fun, rel=1e-7)

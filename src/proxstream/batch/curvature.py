@@ -19,7 +19,8 @@ that makes r much smaller than what second order leaves out (Eisenstat and Walke
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -174,19 +175,25 @@ def direction(passes: Passes, M: Preconditioner, at: Point, mu: Array, leave: fl
     p = q.copy()
     rq = first = float(r @ q)
     iterations = 0
+    features = passes.threads.ranges(len(x))
+
+    def shared(kernel: Callable[..., Any], *vectors: Any) -> list[Any]:
+        """Run a kernel on parts of the features."""
+        return passes.threads.each(lambda first, last: kernel(*vectors, first, last), features)
+
     while iterations < MOST_ITERATIONS:
         iterations += 1
         Xp, Hp = passes.hessian_times(at.D, p)
-        bend = kernels.add_ridge(mu, p, Hp)
+        bend = sum(shared(kernels.add_ridge, mu, p, Hp))
         if not bend > 0.0:
             break
         a = rq / bend
-        left = kernels.advance(a, p, Hp, mu, x, r)
+        left = sum(shared(kernels.advance, a, p, Hp, mu, x, r))
         Xp *= a
         t += Xp
         q = M.solve(r)
         rq, before = float(r @ q), rq
         if left <= enough or rq <= leave * leave * first:
             break
-        kernels.turn(q, rq / before, p)
+        shared(kernels.turn, q, rq / before, p)
     return Direction(x, t, iterations)

@@ -60,8 +60,14 @@ class Passes:
             return out
 
         total, *others = self.each(on_zeros)
-        for other in others:
-            total += other
+        if others:
+            flat = [part.ravel() for part in (total, *others)]
+
+            def add(first: int, last: int) -> None:
+                for other in flat[1:]:
+                    flat[0][first:last] += other[first:last]
+
+            self.threads.each(add, self.threads.ranges(len(flat[0])))
         return np.asarray(total)
 
     def times(self, v: Array) -> Array:

@@ -71,24 +71,24 @@ def scaled_rows(X, one, c, rows, out):
         out[k, -1] = root * one
 
 
-# -- conjugate gradients ---------------------------------------------------------------------------
+# -- conjugate gradients, for features first to last ----------------------------------------------
 
 
 @compiled
-def add_ridge(mu, p, Hp):
+def add_ridge(mu, p, Hp, first, last):
     """Add mu_j p_j to Hp; return <p, Hp>."""
     total = 0.0
-    for j in range(p.shape[0]):
+    for j in range(first, last):
         Hp[j] += mu[j] * p[j]
         total += p[j] * Hp[j]
     return total
 
 
 @compiled
-def advance(a, p, Hp, mu, x, r):
+def advance(a, p, Hp, mu, x, r, first, last):
     """Let x += a p and r -= a Hp; return sum_j r_j^2 / (2 mu_j) over the penalized."""
     total = 0.0
-    for j in range(p.shape[0]):
+    for j in range(first, last):
         x[j] += a * p[j]
         r[j] -= a * Hp[j]
         if mu[j] > 0.0:
@@ -97,7 +97,7 @@ def advance(a, p, Hp, mu, x, r):
 
 
 @compiled
-def turn(q, beta, p):
+def turn(q, beta, p, first, last):
     """Let p = q + beta p."""
-    for j in range(p.shape[0]):
+    for j in range(first, last):
         p[j] = q[j] + beta * p[j]
