@@ -325,7 +325,6 @@ def test_the_command_line_names_what_a_cluster_cannot_do(files, tmp_path):
         (("--cluster", "local:1", "--algorithm", "sgd"), "is no sum over rows"),
         (("--cluster", "local:1", "--holdout", "10"), "--holdout does not go with --cluster"),
         (("--cluster", "local:1", "--algorithm", "certified"), "--algorithm certified does not go with --cluster"),
-        (("--cluster", "local:1", "--average"), "--average does not go with --cluster"),
         (("--rows-per-round", "5"), "--rows-per-round goes with --cluster"),
     ):
         told = train(files[0], "-o", tmp_path / "m.psm", *words)

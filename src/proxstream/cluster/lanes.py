@@ -117,14 +117,16 @@ class News(NamedTuple):
     n_bytes: int
 
 
-def news(update: Update) -> News:
-    """Return what the client is told."""
-    changes = update.changes
-    exact, n_bytes = (False, 0) if changes is None else (changes.exact, changes.n_bytes)
-    return News(update.behind, exact, update.losses, update.told, n_bytes)
+def news(parts: list[Update]) -> News:
+    """Return what the client is told of an update, of which there may be several parts."""
+    found = [part.changes for part in parts if part.changes is not None]
+    losses = np.sum([part.losses for part in parts], axis=0)
+    told = tuple(one for part in parts for one in part.told)
+    behind, exact = any(part.behind for part in parts), any(changes.exact for changes in found)
+    return News(behind, exact, losses, told, sum(changes.n_bytes for changes in found))
 
 
-def learn_lane(job: Job, data: Any, base: Mapping[str, Array] | None, updates: list[Update]) -> Update:
+def learn_lane(job: Job, data: Any, base: Mapping[str, Array] | None, last: list[Update]) -> Update:
     """Learn a lane's next rows.
 
     Parameters
@@ -132,20 +134,18 @@ def learn_lane(job: Job, data: Any, base: Mapping[str, Array] | None, updates: l
     job : Job
     data : list of partitions in memory, or of the lane's files
     base : arrays of the state of this round, or None: it is what the worker has, or a new one in round 0
-    updates : the last ones, which lead to this round
+    last : the update that leads to this round, in parts that add up to it; none where there is a base
     """
-    if any(update.behind for update in updates):
-        return BEHIND
-    learner = _replica(job, base, updates)
+    learner = _replica(job, base, last)
     if learner is None:
         return BEHIND
     if job.place is None and not job.slices:
-        last = {told.lane: told for told in updates[-1].told}
-        mine = last[job.lane]
+        lanes = {told.lane: told for part in last for told in part.told}
+        mine = lanes[job.lane]
         if mine.done:
             _STORE.put_state(job.run, job.round, learner)
             return Update(False, None, np.zeros(2), (mine._replace(rows=0, n_bytes=0, sent=0, last=None, counts=None),))
-        job = replace(job, place=mine.place, lanes=sum(not told.done for told in last.values()))
+        job = replace(job, place=mine.place, lanes=sum(not told.done for told in lanes.values()))
     try:
         if job.slices:
             found = _Found([_sliced(data[at.part], at.start, at.stop) for at in job.slices], Place(), False, 0)
@@ -160,11 +160,9 @@ def learn_lane(job: Job, data: Any, base: Mapping[str, Array] | None, updates: l
     return update
 
 
-def state_of(job: Job, updates: list[Update]) -> dict[str, Array] | None:
+def state_of(job: Job, last: list[Update]) -> dict[str, Array] | None:
     """Return the state that a round starts from, None if this worker cannot know it."""
-    if any(update.behind for update in updates):
-        return None
-    learner = _replica(job, None, updates)
+    learner = _replica(job, None, last)
     if learner is None:
         return None
     arrays = learner.state_dict()
@@ -434,8 +432,11 @@ def forget(run: str) -> None:
     _STORE.forget(run)
 
 
-def _replica(job: Job, base: Mapping[str, Array] | None, updates: list[Update]) -> Learner | None:
+def _replica(job: Job, base: Mapping[str, Array] | None, last: list[Update]) -> Learner | None:
     """Return a learner in the state of the job's round, None if this worker cannot know it."""
+    if any(part.behind for part in last):
+        return None
+    updates = [add(last)] if last else []
     learner, missed = _STORE.take_state(job.run, job.round, updates)
     if base is not None:
         return make(job.settings, base)

@@ -2,8 +2,8 @@
 
 The client submits a lane's part of a round as one task, named by run, round and lane; Dask runs it where the lane ran
 before if it can, elsewhere if it must, and again if its worker dies. The changes of all lanes are added by tasks, too,
-and their sum goes to the workers; the client is told numbers. A round is submitted before the one ahead of it has
-ended: its tasks wait for the sum, not for the client.
+and their sum goes to the workers (with two lanes their changes go to both, which add them themselves); the client is
+told numbers. A round is submitted before the one ahead of it has ended: its tasks wait for the sum, not for the client.
 
 What moves in a round: each lane's changes of the features that its rows had, once, and their sum to each worker. The
 state as a whole moves to the client when it is wanted there (`wants`), at the end of a pass, and every CUT rounds; and
@@ -37,6 +37,7 @@ from .parts import Parts
 from .places import Places
 
 AHEAD = 2  # rounds that are under way
+DIRECT = 2  # lanes whose changes go to each other's workers: a sum would have the same way to go, after another task
 CUT = 16  # rounds after which the client hands out the state, so that Dask can forget how it came about
 FIRST_ROWS = 1 << 10  # rows of a lane's first round; the next has twice as many, until all have what they should
 RETRIES = 2  # of a task that raised, as when a file could not be reached
@@ -54,7 +55,8 @@ class ClusterError(RuntimeError):
 class Round(NamedTuple):
     """A round that has ended: rows learned in it and in all, mean loss so far, bytes of changes sent, seconds.
 
-    `sent` counts each lane's changes once and their sum once a worker; with one worker nothing is sent.
+    `sent` counts each lane's changes once and their sum once a worker, of two lanes the changes to the other's worker;
+    with one worker nothing is sent.
     """
 
     number: int
@@ -101,7 +103,7 @@ class Standing:
 class _Submitted(NamedTuple):
     number: int
     news: Future
-    update: Future
+    update: list[Future]  # parts of it, which workers add
     after: Places
     rows: int  # at most, of all lanes
     job: Job  # of one lane
@@ -214,7 +216,7 @@ class Rounds:
             self._at += 1
             planned = submitted[-1].after if submitted else entry.after
             if self._at % CUT == 0:
-                self._base, self._last = self._scattered(always=True), None
+                self._base, self._last = self._scattered(always=True), ()
             if self._at > self.standing.round:
                 self._tell(told, entry.after, time.perf_counter() - began)
             began = time.perf_counter()
@@ -241,7 +243,8 @@ class Rounds:
         name, after = f"{self.run_name}-{self._attempt}", places.copy()
         base = self._base
         last = submitted[-1].update if submitted else self._last
-        updates = [] if last is None or base is not None else [last]
+        if base is not None:
+            last = []
         moves = after.take(rows)
         futures, kept, jobs = [], [], []
         for lane, slices in enumerate(moves):
@@ -270,7 +273,7 @@ class Rounds:
                     job,
                     data,
                     base,
-                    updates,
+                    last,
                     key=f"{name}-learn-{number}-{lane}",
                     workers=self._homes[lane],
                     allow_other_workers=True,
@@ -278,10 +281,10 @@ class Rounds:
                 )
             )
         self._forget(after)
-        update = tree(self.client, add, futures, f"{name}-add-{number}")
+        update = futures if len(futures) <= DIRECT else [tree(self.client, add, futures, f"{name}-add-{number}")]
         told = self.client.submit(news, update, key=f"{name}-news-{number}", priority=PRIORITY)
         at_most = sum(sum(stop - start for _, start, stop in one) or rows for one in moves if one is not None)
-        return _Submitted(number, told, update, after, at_most, jobs[0], [*kept, *updates, base])
+        return _Submitted(number, told, update, after, at_most, jobs[0], [*kept, *last, base])
 
     def _data(self, places: Places, lane: int, slices: list[tuple[int, int, int]]) -> Any:
         """Return the partitions of a lane's slices, or all its files."""
@@ -305,7 +308,7 @@ class Rounds:
 
     # ---- the end of a round
 
-    _last: Future | None = None  # the sum that brings workers to the state of the next round,
+    _last: Sequence[Future] = ()  # the update that brings workers to the state of the next round,
     _base: Future | None = None  # or that state
     _mark: _Mark
     _at = 0  # rounds behind us, counted again where they are learned again
@@ -324,7 +327,7 @@ class Rounds:
         state = self.client.submit(
             state_of,
             job,
-            [entry.update],
+            entry.update,
             key=f"{self.run_name}-{self._attempt}-state-{entry.number}",
             workers=self._homes[job.lane],
             allow_other_workers=True,
@@ -338,7 +341,7 @@ class Rounds:
 
     def _recover(self) -> None:
         """Begin a round again: with other names, as Dask keeps what became of a name."""
-        self._attempt, self._faults, self._last = self._attempt + 1, self._faults + 1, None
+        self._attempt, self._faults, self._last = self._attempt + 1, self._faults + 1, ()
         if self._faults > MOST_FAULTS:
             raise ClusterError(f"round {self.standing.round} was lost {MOST_FAULTS} times; see the workers' logs")
         self._loaded.clear()
@@ -366,7 +369,9 @@ class Rounds:
         before = (0.0, 0.0) if told.exact else self._losses
         self._losses = before[0] + float(told.losses[0]), before[1] + float(told.losses[1])
         workers = len(set(map(tuple, self._homes)))
-        sent = sum(lane.sent for lane in told.told) + told.n_bytes * workers if workers > 1 else 0
+        sent = told.n_bytes * (workers - 1)
+        if workers > 1 and len(told.told) > DIRECT:
+            sent = sum(lane.sent for lane in told.told) + told.n_bytes * workers
         mean_loss = self._losses[0] / self._losses[1] if self._losses[1] > 0.0 else math.nan
         ended = Round(standing.round, rows, standing.rows, mean_loss, sent, seconds)
         self.rounds.append(ended)
