@@ -42,20 +42,16 @@ class File(NamedTuple):
     schema: Any
     needed: list[str]
     parts: Array  # what is told of each row group and column, nothing where that cannot be read
-
-    @property
-    def sizes(self) -> list[int]:
-        """Rows of each row group."""
-        return [self.metadata.row_group(i).num_rows for i in range(self.metadata.num_row_groups)]
+    paths: list[str]  # of the columns
+    sizes: list[int]  # rows of each row group
 
     def groups(self, row: int) -> tuple[list[int], int]:
         """Return the row groups that end behind a row, and how many rows of the first lie before it."""
-        sizes = self.sizes
         first = 0
-        while first < len(sizes) and row >= sizes[first]:
-            row -= sizes[first]
+        while first < len(self.sizes) and row >= self.sizes[first]:
+            row -= self.sizes[first]
             first += 1
-        return list(range(first, len(sizes))), row
+        return list(range(first, len(self.sizes))), row
 
 
 def read(job: Job) -> Iterator[Chunk]:
@@ -68,7 +64,10 @@ def read(job: Job) -> Iterator[Chunk]:
         with refusals(job):
             metadata = pq.read_metadata(opened_file)
             schema = metadata.schema.to_arrow_schema()
-        file = File(opened_file, metadata, schema, needed_of(job, schema), _parts(opened_file, metadata))
+        paths = [metadata.schema.column(i).path for i in range(metadata.num_columns)]
+        sizes = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
+        told = _parts(opened_file, metadata)
+        file = File(opened_file, metadata, schema, needed_of(job, schema), told, paths, sizes)
         table = Table(iter(()), file.needed, 0, check, by_rows(job, metadata.num_rows))
         yield from placed(job, table, _made(job, file, table, stack))
 
@@ -114,7 +113,7 @@ def _dictionaries(file: File) -> list[str]:
     told = file.parts[0].T
     few = told[pages.PART_SIZE] < CODE_BYTES * np.maximum(told[pages.PART_VALUES], 1)
     chosen = (told[pages.PART_TYPE] == STRINGS) & (told[pages.PART_DICTIONARY] > 0) & few
-    return [file.metadata.schema.column(i).path for i in np.flatnonzero(chosen).tolist()]
+    return [file.paths[i] for i in np.flatnonzero(chosen).tolist()]
 
 
 # ---- from pages
@@ -187,7 +186,7 @@ def _column(file: File, groups: list[int], name: str, kind: str, meaning: Meanin
     """Return a column that can be read page by page."""
     from ..kernels import pages
 
-    places = [i for i in range(file.metadata.num_columns) if file.metadata.schema.column(i).path == name]
+    places = [i for i, path in enumerate(file.paths) if path == name]
     if len(places) != 1 or name not in file.schema.names:
         raise UnfitError
     column, told = file.metadata.schema.column(places[0]), file.schema.field(name).type
@@ -198,11 +197,11 @@ def _column(file: File, groups: list[int], name: str, kind: str, meaning: Meanin
     fits &= kinds == {STRINGS} if kind == "categorical" else len(kinds) == 1 and kinds <= set(NUMBERS)
     if not fits or column.max_repetition_level or column.max_definition_level > 1:
         raise UnfitError
-    stored, sizes = [], file.sizes
+    stored = []
     for group in groups:
         told = file.parts[group, places[0]].tolist()
         at, first, n_rows = told[pages.PART_DATA], told[pages.PART_DICTIONARY], told[pages.PART_VALUES]
-        if told[pages.PART_CODEC] not in CODECS or n_rows != sizes[group] or at < 0 or told[pages.PART_STORED] < 0:
+        if told[pages.PART_CODEC] not in CODECS or n_rows != file.sizes[group] or at < 0 or told[pages.PART_STORED] < 0:
             raise UnfitError
         at = first if 0 < first < at else at
         stored.append(Stored(at, at + told[pages.PART_STORED], CODECS[told[pages.PART_CODEC]], n_rows))
