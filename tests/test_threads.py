@@ -186,3 +186,13 @@ def test_a_long_block_is_checked_and_counted_by_threads() -> None:
     scores = learner.learn(rows)
     assert learner.progressive_loss == pytest.approx(np.mean(losses.logistic.value(scores, rows.y)), rel=1e-12)
     assert learner.loss_sums[1] == n
+
+
+def test_there_are_no_more_threads_than_chunks() -> None:
+    X, y = data()
+    few, many = (
+        Learner(ps.FTRLProximal(0.3), "logistic", ps.L1(1e-4), n_features=FEATURES, n_threads=n) for n in (1, 2**62)
+    )
+    for learner in (few, many):
+        learner.learn(as_block(X[:500], y[:500]))
+    np.testing.assert_array_equal(many.weights()[0], few.weights()[0])

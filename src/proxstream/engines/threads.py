@@ -48,6 +48,7 @@ def learn(rows: RowBlock, bias: Array, scores: Array, n_threads: int, learn_chun
             with lock:
                 bias[:] = joined(bias, before, own)
 
+    n_threads = min(n_threads, max(-(-rows.n_rows // CHUNK), 1))  # a model file may tell any number
     with ThreadPoolExecutor(n_threads) as pool:
         for done in [pool.submit(work) for _ in range(n_threads)]:
             done.result()
