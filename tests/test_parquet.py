@@ -190,6 +190,51 @@ def test_changed_bytes_are_refused_or_read_and_never_more(way: str, tmp_path: Pa
             read(path, None, SPEC, on_error="skip")
 
 
+def by_pyarrow(text: bytes, spec: FeatureSpec) -> Any:
+    """Return what pyarrow's reader makes of a file."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parquet, "made_of_pages", lambda *_: iter(()))
+        return read(io.BytesIO(text), "parquet", spec)
+
+
+@pytest.mark.parametrize(("kind", "before", "after"), [
+    (pa.int8(), (7).to_bytes(4, "little"), (1031).to_bytes(4, "little")),  # more bits than the column has
+    (pa.uint16(), (7).to_bytes(4, "little"), b"\xff" * 4),
+])  # fmt: skip
+def test_what_does_not_fit_together_means_what_it_means_to_pyarrow(kind: Any, before: bytes, after: bytes) -> None:
+    text = written(pa.table({"x": pa.array([7, 8], kind)}), use_dictionary=False, compression="none")
+    assert before in text
+    changed, spec = text.replace(before, after), FeatureSpec()
+    assert read(io.BytesIO(changed), "parquet", spec) == by_pyarrow(changed, spec)
+
+
+def test_parts_of_another_type_than_their_column_are_refused() -> None:
+    text = written(pa.table({"x": pa.array([7, 8], pa.int32())})).replace(b"\x15\x02\x19", b"\x15\x08\x19")
+    with pytest.raises(DataError, match="FLOAT vs"):
+        read(io.BytesIO(text), "parquet", FeatureSpec())
+
+
+def test_a_number_of_rows_below_0() -> None:
+    text = written(pa.table({"x": pa.array(range(30))}))
+    changed = text.replace(b"\x16\x3c\x19", b"\x16\x3b\x19")
+    assert changed != text
+    assert read(io.BytesIO(changed), "parquet", FeatureSpec()) == by_pyarrow(changed, FeatureSpec())
+
+
+def test_names_that_are_no_text_are_refused_in_one_line() -> None:
+    text = written(pa.table({"name": [1, 2]}), store_schema=False).replace(b"name", b"n\xffme")
+    with pytest.raises(DataError, match=r"^<BytesIO>: .*invalid start byte$"):
+        read(io.BytesIO(text), "parquet", FeatureSpec())
+
+
+def test_strings_within_structs_that_have_several_dictionaries() -> None:
+    rows = [{"s": {"v": f"v{k % 5}"}, "x": float(k)} for k in range(400)]
+    one = pa.Table.from_pylist(rows)
+    assert read(io.BytesIO(written(one, row_group_size=100)), "parquet", FeatureSpec()) == read(
+        one, None, FeatureSpec()
+    )
+
+
 # ---- kernels
 
 
@@ -258,5 +303,26 @@ def test_headers_that_are_none() -> None:
     assert told[list(fields)].tolist() == [0, 64, 10, 3, 8]
     for cut in range(len(header)):
         assert kernel.page_header(header[:cut], cut, told) == kernel.CUT
-    for junk in (b"\x05\x00\x00", b"\x1c" * 8 + b"\x00", b"\x19\x00", b"\xf1\xf1\x00"):
+    for junk in (
+        b"\x05\x00\x00",
+        b"\x1c" * 8 + b"\x00",
+        b"\x19\x00",
+        b"\xf1\xf1\x00",
+        b"\x0c\x00",
+        b"\x1c\x00\x1c\x00",
+    ):
         assert kernel.page_header(np.frombuffer(junk, np.uint8), len(junk), told) == kernel.NONE
+
+
+def test_lengths_that_no_number_holds() -> None:
+    junk = np.frombuffer(b"\x18" + b"\xff" * 8 + b"\x7f" + bytes(20), np.uint8)
+    assert kernel.page_header(junk, len(junk), np.empty(2 * kernel.FIELDS, np.int64)) == kernel.CUT
+    assert kernel.column_chunks(junk, len(junk), np.empty((1, kernel.FIELDS), np.int64)) == kernel.CUT
+
+
+def test_a_repeated_value_of_more_bits_than_there_are() -> None:
+    run = np.zeros(kernel.RUN, np.int64)
+    run[kernel.RUN_STOP], run[kernel.RUN_WIDTH] = 2, 1
+    for value, largest in ((1, 1), (3, -1), (64, -1)):
+        out = np.zeros(4, np.int64)
+        assert kernel.take_run(np.frombuffer(bytes([8, value]), np.uint8), run.copy(), 4, out) == largest

@@ -21,12 +21,13 @@ from .words import PAD, pointer, word
 FIELDS = 16
 KIND, SIZE, STORED, VALUES = 1, 2, 3, FIELDS + 1
 ENCODING, LEVEL_ENCODING = FIELDS + 2, FIELDS + 3  # of a first-version page, and of a dictionary
-ENCODING_2, LEVEL_BYTES, REPETITION_BYTES, PACKED = FIELDS + 4, FIELDS + 5, FIELDS + 6, FIELDS + 7
+ROWS_2, ENCODING_2, LEVEL_BYTES, REPETITION_BYTES, PACKED = (FIELDS + k for k in (3, 4, 5, 6, 7))
+WHICH = 0  # where the field is kept that has the header for its kind of page
 CUT, NONE = 0, -1
 
 # What a file tells of each part of a column.
 PART_TYPE, PART_CODEC, PART_VALUES, PART_SIZE, PART_STORED, PART_DATA, PART_DICTIONARY = 1, 4, 5, 6, 7, 9, 11
-STRUCT, LISTS, DEPTH = 12, (9, 10), 8
+WHOLE, STRUCT, LISTS, DEPTH = 5, 12, (9, 10), 8
 
 # Where runs are: the byte to go on at, the byte to stop at, values left of the run, the bit where those of a packed
 # run go on (-1: they are all `RUN_VALUE`), and the bits of a value (-1: no runs, values are 0, 1, 2, ...).
@@ -60,7 +61,7 @@ def past(buf, at, stop, kind):
         return (value >> 1) ^ -(value & 1), at
     if kind == 8:
         size, at = varint(buf, at, stop)
-        return -1, at + max(size, 0)
+        return -1, at + min(size, stop + 1 - at)
     return -1, at + (8 if kind == 7 else 1)
 
 
@@ -84,7 +85,11 @@ def page_header(buf, stop, told):
             continue
         last[depth] += step
         field = last[depth]
-        if kind == STRUCT and depth + 1 < DEPTH:
+        if kind == STRUCT and depth + 1 < DEPTH and step:
+            if depth == 0:
+                if told[WHICH] >= 0:
+                    return NONE
+                told[WHICH] = field
             depth += 1
             last[depth] = 0
             continue
@@ -92,7 +97,7 @@ def page_header(buf, stop, told):
             return NONE
         value, at = past(buf, at, stop, kind)
         if depth < 2:
-            told[depth * FIELDS + field] = value
+            told[depth * FIELDS + field] = value if kind <= 2 or kind == WHOLE else -1
     return CUT
 
 
@@ -193,7 +198,9 @@ def begin_run(buf, run):
         if at + size > stop:
             return False
         run[RUN_LEFT], run[RUN_BIT] = told >> 1, -1
-        run[RUN_VALUE] = bits_at(buf, 8 * at, width, stop)
+        run[RUN_VALUE] = bits_at(buf, 8 * at, 8 * size, stop)
+        if run[RUN_VALUE] >> width:
+            return False
         at += size
     run[RUN_AT] = at
     return at <= stop

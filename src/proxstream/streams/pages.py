@@ -23,9 +23,12 @@ MOST_PAGE = 1 << 28  # bytes of a page
 MOST_WIDTH = 32  # bits of a code
 NUMBERS = {1: np.int32, 2: np.int64, 4: np.float32, 5: np.float64}  # by how a file tells what is stored
 STRINGS = 6
+STORED_AS = {"INT32": 1, "INT64": 2, "FLOAT": 4, "DOUBLE": 5, "BYTE_ARRAY": STRINGS}
 CODECS = {0: None, 1: "snappy", 2: "gzip", 6: "zstd"}
 ENDING = b"PAR1"
 DATA, DICTIONARY, DATA_2 = 0, 2, 3  # kinds of pages
+HEADERS = {DATA: 5, DICTIONARY: 7, DATA_2: 8}  # which field has the header for each
+PART_BYTES = 16  # that tell of a column's part of a row group, at least
 PLAIN, BY_DICTIONARY, RUNS = 0, (2, 8), 3  # encodings
 
 
@@ -53,13 +56,21 @@ def parts_of(file: Any, n_groups: int, n_columns: int) -> Array:
     size = file.size()
     told = read_at(file, 8, max(size - 8, 0))
     length = int.from_bytes(told[:4], "little")
-    if told[4:] != ENDING or length > size - 8:
+    if told[4:] != ENDING or length > size - 8 or n_groups * n_columns > length // PART_BYTES:
         raise UnfitError
     text = np.frombuffer(read_at(file, length, size - 8 - length), np.uint8)
     found = np.full((n_groups * n_columns, pages.FIELDS), -1)
     if pages.column_chunks(text, len(text), found) != len(found):
         raise UnfitError
     return found.reshape(n_groups, n_columns, pages.FIELDS)
+
+
+class Form(NamedTuple):
+    """How the values of a column are stored, which numbers are kept of them, and whether they may be missing."""
+
+    kind: int
+    number: Any  # a type of numpy, which may have fewer bits than what is stored; None for strings
+    optional: bool
 
 
 class Stored(NamedTuple):
@@ -82,11 +93,11 @@ class Meaning(NamedTuple):
 class PagedColumn:
     """The cells of a column, some rows after the others."""
 
-    def __init__(self, file: Any, kind: int, optional: bool, stored: list[Stored], meaning: Meaning) -> None:
+    def __init__(self, file: Any, form: Form, stored: list[Stored], meaning: Meaning) -> None:
         from ..kernels import pages
 
         self._kernel: Any = pages
-        self._file, self._kind, self._optional, self._meaning = file, kind, optional, meaning
+        self._file, self._form, self._meaning = file, form, meaning
         self._parts = iter(stored)
         self._pages: Iterator[int] = iter(())
         self._page = NO_BITS
@@ -132,7 +143,11 @@ class PagedColumn:
             kernel, at = self._kernel, at + header
             kind, size, n = told[kernel.KIND], told[kernel.STORED], told[kernel.VALUES]
             if not (
-                0 <= size <= MOST_PAGE and 0 <= told[kernel.SIZE] <= MOST_PAGE and at + size <= part.stop and n >= 0
+                0 <= size <= MOST_PAGE
+                and 0 <= told[kernel.SIZE] <= MOST_PAGE
+                and at + size <= part.stop
+                and n >= 0
+                and told[kernel.WHICH] == HEADERS.get(kind)
             ):
                 raise UnfitError
             body = np.frombuffer(self._bytes(at, size, part.stop), np.uint8)[:size]
@@ -153,14 +168,18 @@ class PagedColumn:
         kernel, at, levels = self._kernel, 0, (0, 0)
         if told[kernel.KIND] == DATA:
             page, encoding = unpacked(body, codec, told[kernel.SIZE]), told[kernel.ENCODING]
-            if self._optional:
+            if self._form.optional:
                 if told[kernel.LEVEL_ENCODING] != RUNS or len(page) < 4:
                     raise UnfitError
                 at = 4 + int.from_bytes(page[:4].tobytes(), "little")
                 levels = (4, at)
         else:
             encoding, at = told[kernel.ENCODING_2], told[kernel.LEVEL_BYTES]
-            if told[kernel.REPETITION_BYTES] != 0 or not 0 <= at <= min(len(body), told[kernel.SIZE]):
+            if (
+                told[kernel.ROWS_2] != told[kernel.VALUES]
+                or told[kernel.REPETITION_BYTES] != 0
+                or not 0 <= at <= min(len(body), told[kernel.SIZE])
+            ):
                 raise UnfitError
             packed = codec if told[kernel.PACKED] != 0 else None
             page = np.concatenate((body[:at], unpacked(body[at:], packed, told[kernel.SIZE] - at)))
@@ -171,7 +190,7 @@ class PagedColumn:
         runs = self._runs
         runs[:] = 0
         runs[0, kernel.RUN_AT], runs[0, kernel.RUN_STOP] = levels
-        runs[0, kernel.RUN_WIDTH] = int(self._optional)
+        runs[0, kernel.RUN_WIDTH] = int(self._form.optional)
         if encoding == PLAIN:
             self._entries, runs[1, kernel.RUN_WIDTH] = self._entered(page, at, told[kernel.VALUES], dtype), -1
         elif encoding in BY_DICTIONARY and known is not None:
@@ -190,16 +209,16 @@ class PagedColumn:
         from ..kernels.cells import put_numbers
 
         own, nulls, absent = self._meaning
-        if self._kind == STRINGS:
+        if self._form.kind == STRINGS:
             most = min(n, (len(page) - at) // 4)
             hashes, values = np.zeros(most + 1, np.uint32), np.zeros(most + 1, dtype)
             n = self._kernel.string_entries(page, at, len(page), most, own, nulls, absent, hashes, values)
             if n < 0:
                 raise UnfitError
         else:
-            kind = np.dtype(NUMBERS[self._kind])
+            kind = np.dtype(NUMBERS[self._form.kind])
             n = min(n, (len(page) - at) // kind.itemsize)
-            numbers = np.frombuffer(page[at : at + n * kind.itemsize].tobytes(), kind)
+            numbers = np.frombuffer(page[at : at + n * kind.itemsize].tobytes(), kind).astype(self._form.number)
             hashes, values = np.zeros(n + 1, np.uint32), np.zeros(n + 1, dtype)
             if put_numbers(numbers, NO_BITS, 0, own, absent, hashes, values) >= 0:
                 raise UnfitError

@@ -22,14 +22,15 @@ from .columns import ColumnFiller
 from .features import ROLES
 from .featurizer import SALTS, Cells, Featurizer
 from .formats import Job
-from .pages import CODECS, NUMBERS, STRINGS, Meaning, PagedColumn, Stored, UnfitError, parts_of
+from .pages import CODECS, NUMBERS, STORED_AS, STRINGS, Form, Meaning, PagedColumn, Stored, UnfitError, parts_of
 from .tables import Made, Table, by_rows, checked, made, most_rows, needed_of, opened, placed, refusals
 
 BATCH = 1 << 15  # rows decoded at once by pyarrow
 DECODED = 2  # such batches that wait at most
 CODE_BYTES = 4  # a value, at most, in columns that pyarrow is told to read as codes
-WHOLE = ("int8", "int16", "int32", "int64", "uint8", "uint16")  # integers that are what is stored, and no dates or such
-REAL = ("float", "double")
+# Numbers that are what is stored, and no dates or such, or its lowest bits.
+KEPT: dict[str, Any] = {name: np.dtype(name) for name in ("int8", "int16", "int32", "int64", "uint8", "uint16")}
+KEPT |= {"float": np.dtype(np.float32), "double": np.dtype(np.float64)}
 TEXTS = ("string", "large_string", "binary", "large_binary")
 NO_NULLS = np.empty(0, np.uint32)
 
@@ -42,8 +43,8 @@ class File(NamedTuple):
     schema: Any
     needed: list[str]
     parts: Array  # what is told of each row group and column, nothing where that cannot be read
-    paths: list[str]  # of the columns
     sizes: list[int]  # rows of each row group
+    paths: list[str]  # names of all columns, those within others behind the names of these
 
     def groups(self, row: int) -> tuple[list[int], int]:
         """Return the row groups that end behind a row, and how many rows of the first lie before it."""
@@ -64,10 +65,10 @@ def read(job: Job) -> Iterator[Chunk]:
         with refusals(job):
             metadata = pq.read_metadata(opened_file)
             schema = metadata.schema.to_arrow_schema()
-        paths = [metadata.schema.column(i).path for i in range(metadata.num_columns)]
-        sizes = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
-        told = _parts(opened_file, metadata)
-        file = File(opened_file, metadata, schema, needed_of(job, schema), told, paths, sizes)
+            sizes = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
+            paths = [metadata.schema.column(i).path for i in range(metadata.num_columns)]
+        needed, parts = needed_of(job, schema), _parts(opened_file, metadata)
+        file = File(opened_file, metadata, schema, needed, parts, sizes, paths)
         table = Table(iter(()), file.needed, 0, check, by_rows(job, metadata.num_rows))
         yield from placed(job, table, _made(job, file, table, stack))
 
@@ -105,6 +106,7 @@ def _dictionaries(file: File) -> list[str]:
     """Return the columns of strings that are stored as codes of a few values, and are best read as such.
 
     Where values are many, the writer has fallen back to the strings themselves, and a dictionary would be made anew.
+    Within structs pyarrow cannot put together codes of several dictionaries.
     """
     from ..kernels import pages
 
@@ -113,7 +115,7 @@ def _dictionaries(file: File) -> list[str]:
     told = file.parts[0].T
     few = told[pages.PART_SIZE] < CODE_BYTES * np.maximum(told[pages.PART_VALUES], 1)
     chosen = (told[pages.PART_TYPE] == STRINGS) & (told[pages.PART_DICTIONARY] > 0) & few
-    return [file.paths[i] for i in np.flatnonzero(chosen).tolist()]
+    return [file.paths[i] for i in np.flatnonzero(chosen).tolist() if file.paths[i] in file.schema.names]
 
 
 # ---- from pages
@@ -124,7 +126,7 @@ def made_of_pages(job: Job, file: File) -> Iterator[Made]:
     row, left = job.start.row, file.metadata.num_rows - job.start.row
     try:
         rows = PagedRows(job, file, row)
-        while left and not job.closed():
+        while left > 0 and not job.closed():
             block = rows.next(min(rows.most, left))
             row, left = row + block.n_rows, left - block.n_rows
             yield Made(block, None, row)
@@ -186,23 +188,27 @@ def _column(file: File, groups: list[int], name: str, kind: str, meaning: Meanin
     """Return a column that can be read page by page."""
     from ..kernels import pages
 
-    places = [i for i, path in enumerate(file.paths) if path == name]
-    if len(places) != 1 or name not in file.schema.names:
+    if file.paths.count(name) != 1 or file.schema.get_field_index(name) < 0:
         raise UnfitError
-    column, told = file.metadata.schema.column(places[0]), file.schema.field(name).type
+    place = file.paths.index(name)
+    column, told = file.metadata.schema.column(place), file.schema.field(name).type
     if hasattr(told, "value_type") and kind == "categorical":
         told = told.value_type
-    kinds = set(file.parts[:, places[0], pages.PART_TYPE].tolist())
-    fits = str(told) in (TEXTS if kind == "categorical" else (*WHOLE, *REAL))
-    fits &= kinds == {STRINGS} if kind == "categorical" else len(kinds) == 1 and kinds <= set(NUMBERS)
+    form = Form(STORED_AS.get(column.physical_type, -1), KEPT.get(str(told)), column.max_definition_level == 1)
+    fits = (
+        str(told) in TEXTS and form.kind == STRINGS
+        if kind == "categorical"
+        else form.number is not None and form.kind in NUMBERS
+    )
+    fits &= set(file.parts[:, place, pages.PART_TYPE].tolist()) == {form.kind}
     if not fits or column.max_repetition_level or column.max_definition_level > 1:
         raise UnfitError
     stored = []
     for group in groups:
-        told = file.parts[group, places[0]].tolist()
+        told = file.parts[group, place].tolist()
         at, first, n_rows = told[pages.PART_DATA], told[pages.PART_DICTIONARY], told[pages.PART_VALUES]
         if told[pages.PART_CODEC] not in CODECS or n_rows != file.sizes[group] or at < 0 or told[pages.PART_STORED] < 0:
             raise UnfitError
         at = first if 0 < first < at else at
         stored.append(Stored(at, at + told[pages.PART_STORED], CODECS[told[pages.PART_CODEC]], n_rows))
-    return PagedColumn(file.file, kinds.pop(), column.max_definition_level == 1, stored, meaning)
+    return PagedColumn(file.file, form, stored, meaning)

@@ -316,7 +316,8 @@ class refusals:  # noqa: N801 - a context manager, used as a function
     def __exit__(self, kind: Any, error: Any, _: Any) -> None:
         import pyarrow as pa
 
-        if isinstance(error, pa.ArrowException) or (isinstance(error, OSError) and error.errno is None):
+        broken = isinstance(error, (pa.ArrowException, UnicodeDecodeError))  # the latter of a name
+        if broken or (isinstance(error, OSError) and error.errno is None):
             raise DataError(f"{self._name}: {' '.join(str(error).split()).rstrip('. ')}") from None
 
 
