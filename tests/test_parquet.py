@@ -326,3 +326,10 @@ def test_a_repeated_value_of_more_bits_than_there_are() -> None:
     for value, largest in ((1, 1), (3, -1), (64, -1)):
         out = np.zeros(4, np.int64)
         assert kernel.take_run(np.frombuffer(bytes([8, value]), np.uint8), run.copy(), 4, out) == largest
+
+
+@pytest.mark.parametrize("nothing", [0, 1])
+def test_runs_of_nothing_are_none(nothing: int) -> None:
+    text, run = np.frombuffer(bytes([nothing, 3, 255]), np.uint8), np.zeros(kernel.RUN, np.int64)
+    run[kernel.RUN_STOP], run[kernel.RUN_WIDTH] = len(text), 1
+    assert kernel.take_run(text, run, 8, np.zeros(8, np.int64)) == -1

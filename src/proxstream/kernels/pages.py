@@ -188,7 +188,7 @@ def begin_run(buf, run):
     """Look at the run that begins at run[RUN_AT]; return whether it is one."""
     told, at = varint(buf, run[RUN_AT], run[RUN_STOP])
     width, stop = run[RUN_WIDTH], run[RUN_STOP]
-    if at > stop or not 0 < told < MOST_RUN:
+    if at > stop or not 1 < told < MOST_RUN:  # below are runs of nothing
         return False
     if told & 1:
         run[RUN_LEFT], run[RUN_BIT] = 8 * (told >> 1), 8 * at
