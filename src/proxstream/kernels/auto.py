@@ -24,9 +24,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .driver import longest
-from .jit import INTERPRETED, ask_for_cell, compiled, generic, inlined
+from .jit import INTERPRETED, ask_for_cell, ask_for_rows, compiled, generic, inlined
 from .losses import slope
 from .penalties import Bounded
+from .words import pointer
 
 AHEAD = 64  # non-zeros between asking for a cell and using it
 PAD = 1 if INTERPRETED else 32  # buffers are worked on in multiples: four registers of eight, no scalar rest
@@ -211,6 +212,17 @@ def _(rule, row, state, j, at):
 
 
 @generic
+def width_of(rule: Any) -> int:
+    """Return how many numbers a cell has with one output: z, r and i. The compiler has to know."""
+    return 3
+
+
+@width_of.of(Global)
+def _(rule):
+    return 2
+
+
+@generic
 def floor(rule: Any, row: Any, i: float, total: float) -> float:
     """Return f of a feature whose r^2 is `total`."""
     e = row.one + row.evidence * total
@@ -345,20 +357,30 @@ def learn(parts, rows, model, out):
     rule, penalty, loss = parts.rule, parts.penalty, parts.loss
     state, bias, clock = model.state, model.bias, model.clock
     end, has_bias = rows.indptr[-1], bias.shape[0] > 0
-    buffers = room(longest(rows.indptr), state.dtype)
+    buffers, width = room(longest(rows.indptr), state.dtype), width_of(rule)
+    index, value, cell = pointer(rows.indices), pointer(rows.data), pointer(state.reshape(-1))
+    near = Buffers(
+        pointer(buffers.w),
+        pointer(buffers.r),
+        pointer(buffers.u),
+        pointer(buffers.f),
+        pointer(buffers.share),
+        pointer(buffers.larger),
+    )
     for n in range(rows.y.shape[0]):
         c = rows.c[n] if rows.c.shape[0] else 1.0
         first, m, larger = rows.indptr[n], rows.indptr[n + 1] - rows.indptr[n], 0
         wide = begin(rule, penalty, clock)
         row = narrowed(wide, state)
+        ask_for_rows(rows.indices, rows.data, first, m)
         for q in range(m):
             if first + q + AHEAD < end:
-                ask_for_cell(state, np.int64(rows.indices[first + q + AHEAD]))
-            j = np.int64(rows.indices[first + q])
+                ask_for_cell(state, width, np.int64(index[first + q + AHEAD]))
+            j = np.int64(index[first + q])
             i = unit_of(rule, row, state, j, 2)
-            u = rows.data[first + q] * i
-            buffers.w[q], buffers.r[q], buffers.f[q], buffers.u[q] = state[j, 0], state[j, 1], i, u
-            buffers.larger[larger] = q
+            u = value[first + q] * i
+            near.w[q], near.r[q], near.f[q], near.u[q] = cell[width * j], cell[width * j + 1], i, u
+            near.larger[larger] = q
             larger += outgrows(rule, row, i, u)
         forward(rule, penalty, row, buffers, m)
         p, held, size, b = 0.0, 0.0, 0.0, 0.0
@@ -385,9 +407,9 @@ def learn(parts, rows, model, out):
                 buffers.r[q], buffers.u[q], buffers.f[q] = r, x * i, floor(rule, row, i, r * r)
         backward(row, buffers, m, state.dtype.type(g))
         for q in range(m):
-            j = np.int64(rows.indices[first + q])
-            state[j, 0] += buffers.w[q]
-            state[j, 1] += buffers.share[q]
+            j = width * np.int64(index[first + q])
+            cell[j] += near.w[q]
+            cell[j + 1] += near.share[q]
         if has_bias:
             z, r = taken(wide, bias[0, 1], g, b, 1.0)
             bias[0, 0] += z

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .driver import AHEAD, longest
-from .jit import ask_for_cell, compiled, generic, inlined
+from .jit import ask_for_cell, ask_for_rows, compiled, generic, inlined
 from .penalties import Bounded, clip
 from .rules import (
     AROW,
@@ -178,6 +178,7 @@ def learn(parts, rows, model, means, out):
     for i in range(rows.y.shape[0]):
         c = rows.c[i] if rows.c.shape[0] else 1.0
         first, last = rows.indptr[i], rows.indptr[i + 1]
+        ask_for_rows(rows.indices, rows.data, first, last - first)
         shared = begin(rule, penalty, clock, int(clock[NOW]), table, c, state)
         apart = begin(parts.bias_rule, parts.free, clock, 0, model.still, c, bias)
         p, v, b = 0.0, 0.0, 0.0
@@ -186,7 +187,7 @@ def learn(parts, rows, model, means, out):
             p, v = b, spread(parts.bias_rule, bias, 0)
         for q in range(first, last):
             if q + AHEAD < end:
-                ask_for_cell(state, np.int64(rows.indices[q + AHEAD]))
+                ask_for_cell(state, state.shape[1], np.int64(rows.indices[q + AHEAD]))
             j, x = np.int64(rows.indices[q]), rows.data[q]
             w = weight(rule, penalty, shared, state, table, j)
             weights[q - first] = w

@@ -3,8 +3,9 @@
 A row's cells are gathered side by side, turned into weights and a prediction, take in the gradient, and are scattered
 back: between the two, loops over contiguous numbers run in vector registers, always whole steps of them. Beyond the
 row's end its values are 0: what an earlier row left in the buffers there counts for nothing and is not written back.
-Cells of the rows ahead are asked for early. A row costs its own non-zeros, whatever the dimension; its features must be
-distinct.
+Cells of the rows ahead are asked for early, and so are these rows themselves. What is gathered and scattered one by one
+goes through pointers: an array would look at each index whether it is negative. A row costs its own non-zeros, whatever
+the dimension; its features must be distinct.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .jit import ask_for_cell, compiled, inlined
+from .jit import ask_for_cell, ask_for_rows, compiled, inlined
 from .rules import EPOCH, NOW, accumulate, begin, finish, pull, settle, spread, spreads, weight
+from .words import pointer
 
 AHEAD = 64  # non-zeros between asking for a cell and using it
 LANES = 8  # strands that a row's products are summed in
@@ -49,7 +51,9 @@ def learn(parts, rows, model, out):
     state, bias, clock, table = model.state, model.bias, model.clock, model.table
     end, has_bias = rows.indptr[-1], bias.shape[0] > 0
     most = longest(rows.indptr) + STEP
-    cells = np.zeros((state.shape[1], most), state.dtype).T  # a column a number of the cell
+    room = np.zeros((state.shape[1], most), state.dtype)
+    cells = room.T  # a column a number of the cell
+    away, near = Cells(pointer(state.reshape(-1)), state.shape[1], 1), Cells(pointer(room.reshape(-1)), 1, most)
     weights, x, strands = np.zeros(most, state.dtype), np.zeros(most, state.dtype), np.zeros(LANES)
     for i in range(rows.y.shape[0]):
         c = rows.c[i] if rows.c.shape[0] else 1.0
@@ -57,7 +61,7 @@ def learn(parts, rows, model, out):
         shared = begin(rule, penalty, clock, int(clock[NOW]), table, c, state)
         apart = begin(parts.bias_rule, parts.free, clock, 0, model.still, c, bias)
         v, b = 0.0, 0.0
-        gather(state, rows.indices, rows.data, first, n, end, cells, x)
+        gather(state, away, near, rows.indices, rows.data, first, n, end, x)
         x[n : n + STEP] = 0.0
         m = (n + STEP - 1) // STEP * STEP
         for q in range(m):
@@ -77,7 +81,7 @@ def learn(parts, rows, model, out):
             g_cell, v_cell = state.dtype.type(g), state.dtype.type(v)
             for q in range(m):
                 accumulate(rule, penalty, shared, cells, q, weights[q], x[q], g_cell, v_cell)
-            scatter(cells, rows.indices, first, n, state)
+            scatter(near, away, rows.indices, first, n, state.shape[1])
             if has_bias:
                 accumulate(parts.bias_rule, parts.free, apart, bias, 0, b, 1.0, g, v)
         finish(rule, penalty, clock, table, c)
@@ -86,33 +90,43 @@ def learn(parts, rows, model, out):
             settle(rule, penalty, clock, table, state)
 
 
+class Cells(NamedTuple):
+    """Cells as a pointer: number k of cell j stands at first[j * step + k * across]."""
+
+    first: Any
+    step: int
+    across: int
+
+
 @inlined
-def gather(state, indices, data, first, n, end, cells, x):
+def gather(state, away, near, indices, data, first, n, end, x):
     """Copy a row's values, and the cells of its features side by side; ask for the cells of the rows ahead."""
-    width = state.shape[1]
+    width, index, value, out = state.shape[1], pointer(indices), pointer(data), pointer(x)
+    source, target, across = away.first, near.first, near.across
+    ask_for_rows(indices, data, first, n)
     for q in range(n):
         if first + q + AHEAD < end:
-            ask_for_cell(state, np.int64(indices[first + q + AHEAD]))
-        j = np.int64(indices[first + q])
-        x[q] = data[first + q]
-        cells[q, 0] = state[j, 0]
+            ask_for_cell(state, width, np.int64(index[first + q + AHEAD]))
+        j = width * np.int64(index[first + q])
+        out[q] = value[first + q]
+        target[q] = source[j]
         if width > 1:
-            cells[q, 1] = state[j, 1]
+            target[across + q] = source[j + 1]
         if width > 2:
-            cells[q, 2] = state[j, 2]
+            target[2 * across + q] = source[j + 2]
 
 
 @inlined
-def scatter(cells, indices, first, n, state):
+def scatter(near, away, indices, first, n, width):
     """Write a row's cells back."""
-    width = state.shape[1]
+    index, source, target, across = pointer(indices), near.first, away.first, near.across
     for q in range(n):
-        j = np.int64(indices[first + q])
-        state[j, 0] = cells[q, 0]
+        j = width * np.int64(index[first + q])
+        target[j] = source[q]
         if width > 1:
-            state[j, 1] = cells[q, 1]
+            target[j + 1] = source[across + q]
         if width > 2:
-            state[j, 2] = cells[q, 2]
+            target[j + 2] = source[2 * across + q]
 
 
 @inlined

@@ -158,12 +158,12 @@ else:
 
 
 LINE = 64  # bytes of a cache line
+FAR = 512  # non-zeros between asking for a row's own numbers and learning them
 
 
 @inlined
-def ask_for_cell(state, j):  # type: ignore[no-untyped-def]
+def ask_for_cell(state, width, j):  # type: ignore[no-untyped-def]
     """Ask for the cell of feature j: a few numbers, of which three may lie across the end of a cache line."""
-    width = state.shape[1]
     prefetch(state, width * j)
     if width > 2:
         prefetch(state, width * j + width - 1)
@@ -175,3 +175,16 @@ def ask_for_cells(state, first, span):  # type: ignore[no-untyped-def]
     for s in range(0, span, LINE // state.itemsize):
         prefetch(state, first + s)
     prefetch(state, first + span - 1)
+
+
+@inlined
+def ask_for_rows(indices, data, first, n):  # type: ignore[no-untyped-def]
+    """Ask for the n non-zeros that are FAR behind `first`: what the processor fetches of its own ends with a page."""
+    half = LINE // 8
+    for q in range(first + FAR, first + FAR + n, 2 * half):
+        prefetch(indices, q)
+        prefetch(data, q)
+        if indices.itemsize == 8:
+            prefetch(indices, q + half)
+        if data.itemsize == 8:
+            prefetch(data, q + half)
