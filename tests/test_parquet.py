@@ -227,6 +227,15 @@ def test_names_that_are_no_text_are_refused_in_one_line() -> None:
         read(io.BytesIO(text), "parquet", FeatureSpec())
 
 
+@pytest.mark.parametrize("kind", [None, "parquet"])
+def test_columns_of_one_name_are_refused_if_they_are_needed(kind: str | None) -> None:
+    one = pa.table([[1, 2], [3, 4], [0.5, 0.25]], names=["x", "x", "z"])
+    first, second = (io.BytesIO(written(one)) if kind else one for _ in range(2))
+    with pytest.raises(DataError, match=r": found several columns 'x', expected one$"):
+        read(first, kind, FeatureSpec())
+    assert [row[1] for row in read(second, kind, FeatureSpec(drop=["x"]))] == [[0.5], [0.25]]
+
+
 def test_strings_within_structs_that_have_several_dictionaries() -> None:
     rows = [{"s": {"v": f"v{k % 5}"}, "x": float(k)} for k in range(400)]
     one = pa.Table.from_pylist(rows)

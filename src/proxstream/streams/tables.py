@@ -353,8 +353,12 @@ def flat(batch: Any) -> Any:
 
 def needed_of(job: Job, schema: Any) -> list[str]:
     """Settle what the columns of a table mean; return those that have to be read."""
-    featurizer, found = job.settings.featurizer, kinds(flat_schema(schema))
+    whole = flat_schema(schema)
+    featurizer, found = job.settings.featurizer, kinds(whole)
     featurizer.decide(found, job.source.name)
     wanted = {column.name for column in featurizer.columns}
     wanted |= {name for role in ROLES if (name := featurizer.role(role, list(found))) is not None}
+    for name in wanted if len(set(whole.names)) < len(whole.names) else ():
+        if whole.names.count(name) > 1:
+            raise DataError(f"{job.source.name}: found several columns {name!r}, expected one")
     return [name for name in found if name in wanted]
