@@ -19,7 +19,6 @@ from .rules import EPOCH, NOW, accumulate, begin, finish, pull, settle, spread, 
 from .words import pointer
 
 AHEAD = 64  # non-zeros between asking for a cell and using it
-LANES = 8  # strands that a row's products are summed in
 STEP = 32  # numbers that a round of the vector loops takes: four registers of 8; what is left over would run one by one
 SMALLEST = 1e-100  # of P, the decay since the epoch began
 
@@ -54,7 +53,7 @@ def learn(parts, rows, model, out):
     room = np.zeros((state.shape[1], most), state.dtype)
     cells = room.T  # a column a number of the cell
     away, near = Cells(pointer(state.reshape(-1)), state.shape[1], 1), Cells(pointer(room.reshape(-1)), 1, most)
-    weights, x, strands = np.zeros(most, state.dtype), np.zeros(most, state.dtype), np.zeros(LANES)
+    weights, x = np.zeros(most, state.dtype), np.zeros(most, state.dtype)
     for i in range(rows.y.shape[0]):
         c = rows.c[i] if rows.c.shape[0] else 1.0
         first, n = rows.indptr[i], rows.indptr[i + 1] - rows.indptr[i]
@@ -66,7 +65,7 @@ def learn(parts, rows, model, out):
         m = (n + STEP - 1) // STEP * STEP
         for q in range(m):
             weights[q] = weight(rule, penalty, shared, cells, table, q)
-        p = dot(weights, x, n, strands)
+        p = dot(weights, x, n)
         if spreads(rule):
             for q in range(m):
                 v += spread(rule, cells, q) * x[q] * x[q]
@@ -130,16 +129,20 @@ def scatter(near, away, indices, first, n, width):
 
 
 @inlined
-def dot(weights, x, n, strands):
-    """Return the sum of weights times x in strands, an order that depends on the row alone; x is 0 beyond n."""
-    strands[:] = 0.0
-    for start in range(0, n, LANES):
-        for lane in range(LANES):
-            strands[lane] += weights[start + lane] * x[start + lane]
-    total = 0.0
-    for lane in range(LANES):
-        total += strands[lane]
-    return total
+def dot(weights, x, n):
+    """Return the sum of weights times x in eight strands, an order that depends on the row alone; x is 0 beyond n."""
+    w, v = pointer(weights), pointer(x)
+    a = b = c = d = e = f = g = h = 0.0
+    for q in range(0, n, 8):
+        a += w[q] * v[q]
+        b += w[q + 1] * v[q + 1]
+        c += w[q + 2] * v[q + 2]
+        d += w[q + 3] * v[q + 3]
+        e += w[q + 4] * v[q + 4]
+        f += w[q + 5] * v[q + 5]
+        g += w[q + 6] * v[q + 6]
+        h += w[q + 7] * v[q + 7]
+    return a + b + c + d + e + f + g + h
 
 
 @compiled
