@@ -19,7 +19,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
@@ -58,8 +58,12 @@ def test_every_format_gives_the_rows_of_the_naive_featurizer(way: str, rows: lis
         assert (y, weight, qid) == (row["label"], row["w"], row["q"])
 
 
+EMPTY = {"label": 0, "x": None, "c": None, "i": None, "b": None, "t": None, "w": 0.0, "q": 0}
+
+
 @settings(deadline=None, max_examples=40)
 @given(st.lists(ROW, min_size=1, max_size=10), st.sampled_from([None, 16]), st.booleans())
+@example([EMPTY, {**EMPTY, "x": 7.0}], None, False)  # a number whose text is that of a null
 def test_formats_agree_in_every_order_and_name(rows: list[dict[str, Any]], bits: int | None, names: bool) -> None:
     spec, answers = replace(SPEC, bits=bits, names=names, missing="value", nulls=("7",)), []
     for way in ("csv", "jsonl", "parquet", "polars"):

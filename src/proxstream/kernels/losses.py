@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import builtins
 import hashlib
+import inspect
 import math
 import uuid
 from collections import namedtuple
@@ -201,9 +202,12 @@ def _told(thing: Any, seen: tuple[Any, ...]) -> Any:
     if isinstance(thing, FunctionType):
         if thing in seen:
             return "itself"
+        home = inspect.getmodule(thing)
+        if home is None:  # compiled code is loaded with its functions' modules: without one, by no other process
+            raise _UntoldError
         seen = (*seen, thing)
         told = [(name, _told(value, seen)) for name, value in sorted(_outside(thing).items())]
-        return "function", _code(thing.__code__), told, _told(thing.__defaults__, seen)
+        return "function", home.__name__, _code(thing.__code__), told, _told(thing.__defaults__, seen)
     if isinstance(thing, ModuleType) and thing.__name__ in _KNOWN:
         return "module", thing.__name__
     if isinstance(thing, (bool, int, float, complex, str, bytes, type(None), np.generic)):

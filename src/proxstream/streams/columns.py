@@ -197,7 +197,8 @@ class TableRows:
         """Return the name of a feature."""
         n_cells = self._n_cells
         if k < n_cells:
-            return cell_name(self.columns[k], self._kinds[k], self._value(self.columns[k], row), self._spec)
+            value = self._value(self.columns[k], row, number=self._kinds[k] == "numeric")
+            return cell_name(self.columns[k], self._kinds[k], value, self._spec)
         if self._grams[0] != row:
             texts = self.columns[n_cells:]
             values = [(name, self._value(name, row)) for name in texts]
@@ -211,9 +212,13 @@ class TableRows:
             )
         return self._grams[1][k - n_cells]
 
-    def _value(self, column: str, row: int) -> Any:
+    def _value(self, column: str, row: int, *, number: bool = False) -> Any:
+        """Return a value as its text, but for truth values, and for numbers where it counts as one."""
+        import pyarrow.types as t
+
         one = self._batch.column(column).slice(row, 1)
-        return (one if str(one.type) == "bool" else as_strings(one))[0].as_py()
+        text = _is_string(one.type) or t.is_dictionary(one.type)
+        return (one if str(one.type) == "bool" or (number and not text) else as_strings(one))[0].as_py()
 
 
 def fillers_of(featurizer: Featurizer) -> Callable[[int], list[ColumnFiller]]:
