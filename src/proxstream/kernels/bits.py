@@ -7,9 +7,12 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from .jit import INTERPRETED
+from .jit import INTERPRETED, compiled_inline
+from .words import trailing_zeros
 
 WIDTH = 64
+AT_ONCE = 8
+U1 = np.uint64(1)
 
 if INTERPRETED:
 
@@ -71,3 +74,18 @@ else:
             return builder.ctpop(arguments[0])
 
         return types.int64(types.uint64), codegen
+
+
+@compiled_inline
+def write_places(found, at, places, k):
+    """Write the places of a word's bits, counted from `at`, from places[k] on; return the k behind them.
+
+    AT_ONCE are written at a time, whether there are as many or not: what is too much is overwritten.
+    """
+    stop = k + ones(found)
+    while k < stop:
+        for i in range(AT_ONCE):
+            places[k + i] = at + trailing_zeros(found)
+            found &= found - U1
+        k += AT_ONCE
+    return stop

@@ -14,26 +14,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .bits import WIDTH, occurrences, ones
+from .bits import WIDTH, occurrences, write_places
 from .hashing import hashed, murmur3_32
 from .jit import compiled, compiled_inline
 from .numbers import BAD, GOOD, number
-from .words import (
-    BY_HUNDRED,
-    BY_MYRIAD,
-    BY_TEN,
-    HIGH,
-    PAIRS,
-    QUADS,
-    SIXES,
-    U8,
-    U16,
-    U32,
-    ZEROS,
-    pointer,
-    trailing_zeros,
-    word,
-)
+from .words import ZEROS, joined, not_digits, pointer, trailing_zeros, word
 
 NEWLINE, RETURN, SPACE, QUOTE, MINUS = 10, 13, 32, 34, 45
 
@@ -48,7 +33,6 @@ STATE = 7
 FINE, FULL, OPEN, ESCAPED, FEW, MANY, CLOSED, NUMBER, LARGE, NEGATIVE, MISSING = range(11)
 
 MARKS = 1 << 10  # places of separators and newlines known ahead
-U1 = np.uint64(1)
 
 
 class Dialect(NamedTuple):
@@ -92,19 +76,11 @@ class Cells(NamedTuple):
 def mark(buf, at, stop, separator, marks):
     """Write the places of separators and newlines from `at` on, as many as there is room for; return their number.
 
-    With the ends of fields known beforehand, the work on one field does not wait for the end of the one before. Eight
-    places are written at a time, whether there are as many or not: what is too much is overwritten.
+    With the ends of fields known beforehand, the work on one field does not wait for the end of the one before.
     """
     n = 0
     while at + WIDTH <= stop and n + 2 * WIDTH <= MARKS:
-        places = occurrences(buf, at, separator, NEWLINE)
-        found, written = ones(places), 0
-        while written < found:
-            for k in range(8):
-                marks[n + written + k] = at + trailing_zeros(places)
-                places &= places - U1
-            written += 8
-        n += found
+        n = write_places(occurrences(buf, at, separator, NEWLINE), at, marks, n)
         at += WIDTH
     if at + WIDTH > stop:
         while at < stop and n < MARKS:
@@ -126,12 +102,9 @@ def short_number(buf, start, end):
     if n < 1 or n > 8:
         return 0.0, False
     w = word(buf, start) ^ ZEROS
-    if trailing_zeros(((w + SIXES) | w) & HIGH) < 8 * n:
+    if trailing_zeros(not_digits(w)) < 8 * n:
         return 0.0, False
-    w <<= np.uint64(64 - 8 * n)
-    w = (w * BY_TEN) >> U8 & PAIRS
-    w = (w * BY_HUNDRED) >> U16 & QUADS
-    value = np.float64(np.int64((w * BY_MYRIAD) >> U32))
+    value = np.float64(np.int64(joined(w << np.uint64(64 - 8 * n))))
     return -value if negative else value, True
 
 

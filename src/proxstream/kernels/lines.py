@@ -82,6 +82,14 @@ def blank(c):
 
 
 @compiled_inline
+def past_blanks(buf, at):
+    """Return where the blanks end."""
+    while blank(buf[at]):
+        at += 1
+    return at
+
+
+@compiled_inline
 def ends(c):
     """Tell whether a byte ends a token."""
     return blank(c) | (c == NEWLINE) | (c == HASH)

@@ -21,30 +21,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .bits import WIDTH, occurrences, ones
+from .bits import AT_ONCE, WIDTH, occurrences, ones, write_places
 from .jit import compiled, compiled_inline
 from .lines import COLON, NEWLINE, RETURN, SPACE, TAB
 from .numbers import EXACT
-from .words import (
-    BY_HUNDRED,
-    BY_MYRIAD,
-    BY_TEN,
-    HIGH,
-    PAIRS,
-    QUADS,
-    SIXES,
-    U8,
-    U16,
-    U32,
-    ZEROS,
-    pointer,
-    trailing_zeros,
-    word,
-)
+from .words import HIGH, ZEROS, joined, not_digits, pointer, trailing_zeros, word
 
 WINDOW = 1 << 16  # bytes looked at together
 TOKENS = WINDOW // 4  # that may be in them: 1:1 and a blank
-AT_ONCE = 8  # places written whether there are as many or not
 MINUS = 45
 LOWS = np.uint64(0x0101010101010101)
 POINTS = np.uint64(0x1E) * LOWS  # points, where digits stand for their values
@@ -80,18 +64,6 @@ def window():
         np.empty(TOKENS, np.int32),
         np.empty(TOKENS, np.uint8),
     )
-
-
-@compiled_inline
-def write_places(found, at, places, k):
-    """Write the places of a word's bits from places[k] on; return the new k."""
-    stop = k + ones(found)
-    while k < stop:
-        for i in range(AT_ONCE):
-            places[k + i] = at + trailing_zeros(found)
-            found &= found - U1
-        k += AT_ONCE
-    return stop
 
 
 @compiled
@@ -147,20 +119,6 @@ def last_bytes(w, n):
     drop = np.uint64(64 - 8 * n) & U63
     kept = (w ^ ZEROS) >> drop << drop
     return kept if np.uint64(n - 1) <= U7 else HIGH
-
-
-@compiled_inline
-def not_digits(w):
-    """Return 0 if all bytes of a word are below 10."""
-    return ((w + SIXES) | w) & HIGH
-
-
-@compiled_inline
-def joined(w):
-    """Return the number whose digits a word's bytes are, the first the lowest."""
-    w = (w * BY_TEN) >> U8 & PAIRS
-    w = (w * BY_HUNDRED) >> U16 & QUADS
-    return (w * BY_MYRIAD) >> U32
 
 
 @compiled

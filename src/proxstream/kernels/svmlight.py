@@ -26,6 +26,7 @@ from .lines import (
     blank,
     ends,
     invalid_utf8,
+    past_blanks,
     pointers,
 )
 from .numbers import BAD, number
@@ -200,14 +201,6 @@ def parse_row(buf, at, base, sheet, row, k, state):
             at += 1
             c = np.int64(buf[at])
     return at, k, FINE
-
-
-@compiled_inline
-def past_blanks(buf, at):
-    """Return where the blanks end."""
-    while blank(buf[at]):
-        at += 1
-    return at
 
 
 @compiled

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import lines
-from .bits import WIDTH, below, occurrences, ones
+from .bits import WIDTH, below, occurrences, write_places
 from .hashing import LOW, hashed
-from .jit import compiled, compiled_inline
+from .jit import compiled
 from .lines import (
     AT,
     COLON,
@@ -32,16 +32,16 @@ from .lines import (
     WHERE,
     blank,
     invalid_utf8,
+    past_blanks,
     pointers,
 )
 from .numbers import BAD, number
-from .words import digits, pointer, trailing_zeros
+from .words import digits, pointer
 
 BAR, QUOTE = 124, 39
 PRINTED, ASCII = 33, 128  # the lowest byte that a name may have, and the lowest that is not ASCII
 SMALL, LARGE = 1e-30, 1e30
 MARKS = 1 << 10  # places where names may end, known ahead
-U1 = np.uint64(1)
 NOT_ASCII, LINE_NOT_ASCII = MARKS, MARKS + 1  # behind them: whether there is more among the bytes looked at for them
 
 
@@ -99,21 +99,11 @@ def parse_lines(text, stop, rule, full, progress, ends):
 
 @compiled
 def mark(buf, at, stop, marks):
-    """Write the places from `at` on where names may end, as many as there is room for; return their number.
-
-    Eight places are written at a time, whether there are as many or not: what is too much is overwritten.
-    """
+    """Write the places from `at` on where names may end, as many as there is room for; return their number."""
     n, other = 0, np.uint64(0)
     while at + WIDTH <= stop and n + 2 * WIDTH <= MARKS:
-        places = occurrences(buf, at, COLON, BAR) | below(buf, at, PRINTED)
+        n = write_places(occurrences(buf, at, COLON, BAR) | below(buf, at, PRINTED), at, marks, n)
         other |= ~below(buf, at, ASCII)
-        found, written = ones(places), 0
-        while written < found:
-            for k in range(8):
-                marks[n + written + k] = at + trailing_zeros(places)
-                places &= places - U1
-            written += 8
-        n += found
         at += WIDTH
     if at + WIDTH > stop:
         while at < stop and n < MARKS:
@@ -124,14 +114,6 @@ def mark(buf, at, stop, marks):
             at += 1
     marks[NOT_ASCII] = other != 0
     return n
-
-
-@compiled_inline
-def past_blanks(buf, at):
-    """Return where the blanks end."""
-    while blank(buf[at]):
-        at += 1
-    return at
 
 
 @compiled

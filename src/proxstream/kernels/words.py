@@ -76,20 +76,30 @@ def word(buf, i):
 
 
 @compiled_inline
+def not_digits(w):
+    """Return a word with the highest bit set of each byte that is no digit, 0 to 9: right up to the first such byte."""
+    return ((w + SIXES) | w) & HIGH
+
+
+@compiled_inline
+def joined(w):
+    """Return the number whose digits a word's bytes are, the first the lowest: pairs, fours, one number."""
+    w = (w * BY_TEN) >> U8 & PAIRS
+    w = (w * BY_HUNDRED) >> U16 & QUADS
+    return (w * BY_MYRIAD) >> U32
+
+
+@compiled_inline
 def digits(buf, at, m):
     """Append the decimal digits at `at` to m; return it and where they stop. Beyond 18 digits m is arbitrary.
 
-    Of eight bytes, those that are no digits are marked in their highest bit, the digits before the first of them moved
-    to the word's end, and joined to pairs, fours and one number.
+    Of eight bytes, the digits before the first that is none are moved to the word's end and joined.
     """
     while True:
         w = word(buf, at) ^ ZEROS
-        beyond = ((w + SIXES) | w) & HIGH
-        n = trailing_zeros(beyond) >> 3
+        n = trailing_zeros(not_digits(w)) >> 3
         w = w << np.uint64(56 - 8 * n) << U8 if n < 8 else w
-        w = (w * BY_TEN) >> U8 & PAIRS
-        w = (w * BY_HUNDRED) >> U16 & QUADS
-        m = m * TENS[n] + np.int64((w * BY_MYRIAD) >> U32)
+        m = m * TENS[n] + np.int64(joined(w))
         at += n
         if n < 8:
             return m, at
