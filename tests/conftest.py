@@ -38,4 +38,4 @@ def client(cluster: Any) -> Iterator[Any]:
 @pytest.fixture
 def eager_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     """Batch solvers share out even the little work of a test."""
-    monkeypatch.setattr("proxstream.batch.threads.SMALL", 0)
+    monkeypatch.setattr("proxstream._threads.SMALL", 0)

@@ -13,12 +13,12 @@ from scipy.sparse import csc_array, csr_array, random_array
 
 import proxstream as ps
 from proxstream import losses
+from proxstream._threads import Threads
 from proxstream.batch import Problem
 from proxstream.batch.l1 import face, gram, solve, survivors
 from proxstream.batch.l1.factors import Factors, Plan
 from proxstream.batch.l1.point import Point, Strengths
 from proxstream.batch.l1.proof import Proof
-from proxstream.batch.threads import Threads
 from proxstream.blocks import as_block
 from proxstream.kernels import columns as columns_kernels
 from proxstream.kernels import gram as gram_kernels

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ._checks import Array
-from ._pieces import in_pieces
+from ._threads import in_pieces
 
 NO_WEIGHTS = np.empty(0)
 

@@ -12,10 +12,10 @@ from typing import Any, Self
 import numpy as np
 
 from .._checks import Array
+from .._threads import Threads
 from ..blocks import RowBlock
 from ..kernels import csr_products, newton
 from .problem import Problem
-from .threads import Threads
 
 
 def unsigned(rows: RowBlock) -> RowBlock:

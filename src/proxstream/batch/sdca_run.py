@@ -23,11 +23,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._checks import Array
+from .._threads import ALONE, Threads
 from .conjugates import Net
 from .dual import balance
 from .passes import unsigned
 from .problem import Problem, Solution, Trace
-from .threads import ALONE, Threads
 
 if TYPE_CHECKING:
     from .sdca import Rule, StrongPart

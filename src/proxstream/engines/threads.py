@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from .._checks import Array
-from .._pieces import in_pieces
+from .._threads import in_pieces
 from ..blocks import RowBlock
 from ..kernels import driver, losses
 from ..kernels.driver import Model, Parts

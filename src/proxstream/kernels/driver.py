@@ -52,7 +52,7 @@ def learn(parts, rows, model, out):
     most = longest(rows.indptr) + STEP
     room = np.zeros((state.shape[1], most), state.dtype)
     cells = room.T  # a column a number of the cell
-    away, near = Cells(pointer(state.reshape(-1)), state.shape[1], 1), Cells(pointer(room.reshape(-1)), 1, most)
+    away, near = pointer(state.reshape(-1)), pointer(room.reshape(-1))
     weights, x = np.zeros(most, state.dtype), np.zeros(most, state.dtype)
     for i in range(rows.y.shape[0]):
         c = rows.c[i] if rows.c.shape[0] else 1.0
@@ -80,7 +80,7 @@ def learn(parts, rows, model, out):
             g_cell, v_cell = state.dtype.type(g), state.dtype.type(v)
             for q in range(m):
                 accumulate(rule, penalty, shared, cells, q, weights[q], x[q], g_cell, v_cell)
-            scatter(near, away, rows.indices, first, n, state.shape[1])
+            scatter(near, most, away, state.shape[1], rows.indices, first, n)
             if has_bias:
                 accumulate(parts.bias_rule, parts.free, apart, bias, 0, b, 1.0, g, v)
         finish(rule, penalty, clock, table, c)
@@ -89,43 +89,34 @@ def learn(parts, rows, model, out):
             settle(rule, penalty, clock, table, state)
 
 
-class Cells(NamedTuple):
-    """Cells as a pointer: number k of cell j stands at first[j * step + k * across]."""
-
-    first: Any
-    step: int
-    across: int
-
-
 @inlined
 def gather(state, away, near, indices, data, first, n, end, x):
     """Copy a row's values, and the cells of its features side by side; ask for the cells of the rows ahead."""
-    width, index, value, out = state.shape[1], pointer(indices), pointer(data), pointer(x)
-    source, target, across = away.first, near.first, near.across
+    width, across, index, value, out = state.shape[1], x.shape[0], pointer(indices), pointer(data), pointer(x)
     ask_for_rows(indices, data, first, n)
     for q in range(n):
         if first + q + AHEAD < end:
             ask_for_cell(state, width, np.int64(index[first + q + AHEAD]))
         j = width * np.int64(index[first + q])
         out[q] = value[first + q]
-        target[q] = source[j]
+        near[q] = away[j]
         if width > 1:
-            target[across + q] = source[j + 1]
+            near[across + q] = away[j + 1]
         if width > 2:
-            target[2 * across + q] = source[j + 2]
+            near[2 * across + q] = away[j + 2]
 
 
 @inlined
-def scatter(near, away, indices, first, n, width):
+def scatter(near, across, away, width, indices, first, n):
     """Write a row's cells back."""
-    index, source, target, across = pointer(indices), near.first, away.first, near.across
+    index = pointer(indices)
     for q in range(n):
         j = width * np.int64(index[first + q])
-        target[j] = source[q]
+        away[j] = near[q]
         if width > 1:
-            target[j + 1] = source[across + q]
+            away[j + 1] = near[across + q]
         if width > 2:
-            target[j + 2] = source[2 * across + q]
+            away[j + 2] = near[2 * across + q]
 
 
 @inlined

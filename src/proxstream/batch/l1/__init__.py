@@ -22,10 +22,10 @@ import math
 import numpy as np
 
 from ..._checks import Array
+from ..._threads import ALONE, Threads
 from ...kernels import columns as kernels
 from ...kernels.l1 import violations
 from ..problem import Problem, Solution, Trace
-from ..threads import ALONE, Threads
 from . import gram, squares
 from .gram import Gram
 from .point import Point, Strengths

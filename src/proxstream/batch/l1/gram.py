@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 
 from ..._checks import Array
+from ..._threads import ALONE, Threads
 from ...kernels import csr_products, newton
 from ...kernels import gram as kernels
 from ...kernels.columns import Columns, Rows, by_rows
 from ...kernels.l1 import lowest, violations
-from ..threads import ALONE, Threads
 from .point import Point, Strengths
 from .sweeps import Step
 

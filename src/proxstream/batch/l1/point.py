@@ -13,12 +13,12 @@ from typing import NamedTuple
 import numpy as np
 
 from ..._checks import Array
+from ..._threads import ALONE, Threads
 from ...kernels import columns as kernels
 from ...kernels import l1, newton
 from ...kernels.columns import Columns
 from ...kernels.losses import Huber, Squared, as_tuple
 from ..problem import Problem
-from ..threads import ALONE, Threads
 
 HALVINGS = 40
 TRUST = 3.0  # of scores whose natural unit is 1

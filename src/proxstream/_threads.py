@@ -1,4 +1,4 @@
-"""Threads that stay for a whole solution, and how work is shared out among them.
+"""Threads that stay for as long as there is work, and how it is shared out among them.
 
 Compiled loops let other threads run. The parts of a piece of work depend on the number of threads alone, and what parts
 sum up is added in their order: with the same number of threads the same bits. Small work is not worth a thread.
@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
-from .._checks import Array
+from ._checks import Array
+
+Result = TypeVar("Result")
 
 SMALL = 50_000  # rows, columns or entries that one thread is quick enough with
 
@@ -32,7 +34,7 @@ class Threads:
         if self._pool is not None:
             self._pool.shutdown()
 
-    def each(self, work: Callable[..., Any], parts: Iterable[tuple[Any, ...]]) -> list[Any]:
+    def each(self, work: Callable[..., Result], parts: Iterable[tuple[Any, ...]]) -> list[Result]:
         """Return work(*part) of each part, in order."""
         first, *rest = parts
         if self._pool is None or not rest:
@@ -62,3 +64,16 @@ class Threads:
 
 
 ALONE = Threads()
+
+
+def in_pieces(work: Callable[[int, int], Result], n: int, n_threads: int = 1, fewest: int = 1 << 18) -> list[Result]:
+    """Return work(start, stop) of pieces that together are 0 to n, in their order: for one pass over a long array.
+
+    A thread gets `fewest` elements at least: with fewer, starting it costs more than it saves.
+
+    >>> in_pieces(lambda start, stop: sum(range(start, stop)), 10)
+    [45]
+    """
+    pieces = max(1, min(n_threads, n // fewest))
+    with Threads(pieces) as threads:
+        return threads.each(work, pairwise(n * i // pieces for i in range(pieces + 1)))
