@@ -17,8 +17,8 @@ from scipy.sparse import csr_matrix, random_array
 
 import proxstream as ps
 from proxstream.cluster import DaskStreamClassifier, DaskStreamRegressor
-from proxstream.cluster.lanes import Place
 from proxstream.cluster.places import Places
+from proxstream.cluster.reading import Place
 from proxstream.cluster.rounds import Rounds
 
 N, D, STEP = 12_000, 60, 1_700

@@ -13,7 +13,7 @@ from .._checks import Array
 from ..learner import Learner
 from ..streams.base import Position
 from ..training.checkpoint import compare
-from .lanes import Place
+from .reading import Place
 from .rounds import Plan, Standing
 
 KIND = "cluster checkpoint"
@@ -52,7 +52,7 @@ class Keeper:
         more: Mapping[str, Array] | None = None,
     ) -> None:
         """Write the checkpoint; `record` and `more` are what its owner remembers beside, in numbers and arrays."""
-        told = asdict(standing) | {"places": [[p.part, list(p.position), p.row] for p in standing.places]}
+        told = asdict(standing) | {"places": [[p.part, list(p.position), *p[2:]] for p in standing.places]}
         orders = [list(map(int, order)) for order in plan.passes]
         header = {"kind": KIND, "settings": self._settings, "standing": told, "fresh": plan.fresh}
         header |= {"lanes": plan.lanes, "rows": plan.rows, "passes": orders, "tally": plan.tally}
@@ -69,7 +69,7 @@ class Keeper:
             raise ValueError(f"{self.path}: is no checkpoint of a cluster's run, but a {header.get('kind')!r}")
         compare(self.path, self._settings, header["settings"])
         told = dict(header["standing"])
-        places = [Place(part, Position(*position), row) for part, position, row in told.pop("places")]
+        places = [Place(part, Position(*position), *rest) for part, position, *rest in told.pop("places")]
         plan = Plan(header["lanes"], header["rows"], header["passes"], header["fresh"], header["tally"])
         more = {name.removeprefix(MORE): arrays.pop(name) for name in list(arrays) if name.startswith(MORE)}
         return Kept(plan, Standing(places=places, **told), arrays, header["record"], more)

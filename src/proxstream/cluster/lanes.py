@@ -18,33 +18,24 @@ A lane's rows weigh as many times more as there are lanes, as if each had its tw
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.sparse import issparse
 
 from .._checks import Array
-from ..blocks import RowBlock, as_block
+from ..blocks import RowBlock
 from ..engines import sums
 from ..engines.sums import Sums
-from ..estimators.rows import Batch, blocks, part
+from ..estimators.rows import Batch, blocks
 from ..learner import Learner
-from ..streams.base import Chunk, Position
 from ..training import metrics
-from .parts import FilePart, whole
+from .parts import FilePart
+from .reading import Found, Place, Reader, sliced
 
 RUNS = 2  # whose states and files a worker keeps
 UPDATES = 8  # of the last rounds, for threads that had no lane in some
-
-
-class Place(NamedTuple):
-    """Where a lane stands: the number of its partition, the chunk's beginning in a file, rows behind that."""
-
-    part: int = 0
-    position: Position = Position()
-    row: int = 0
 
 
 class Slice(NamedTuple):
@@ -93,6 +84,7 @@ class Told(NamedTuple):
     seen: tuple[bool, bool]  # whether a label was 0, and whether one was -1
     last: tuple[Any, Any, int] | None  # label, scores and number of features of the last row
     counts: Counts | None = None  # of predictions, see `training.metrics`
+    bad_labels: int = 0  # rows left out for their labels
 
 
 class Update(NamedTuple):
@@ -144,11 +136,11 @@ def learn_lane(job: Job, data: Any, base: Mapping[str, Array] | None, last: list
         mine = lanes[job.lane]
         if mine.done:
             _STORE.put_state(job.run, job.round, learner)
-            return Update(False, None, np.zeros(2), (mine._replace(rows=0, n_bytes=0, sent=0, last=None, counts=None),))
+            return Update(False, None, np.zeros(2), (Told(job.lane, 0, 0, 0, mine.place, True, mine.seen, None),))
         job = replace(job, place=mine.place, lanes=sum(not told.done for told in lanes.values()))
     try:
         if job.slices:
-            found = _Found([_sliced(data[at.part], at.start, at.stop) for at in job.slices], Place(), False, 0)
+            found = Found([sliced(data[at.part], at.start, at.stop) for at in job.slices], Place(), False, 0)
         else:
             found = _read(job, data)
         rows = _labelled(job, found)
@@ -201,17 +193,19 @@ def make(settings: Mapping[str, Any], base: Mapping[str, Array] | None = None) -
 # ---- learning
 
 
-def _labelled(job: Job, found: _Found) -> list[RowBlock]:
+def _labelled(job: Job, found: Found) -> list[RowBlock]:
     """Return the rows as the learner takes them."""
     dtype = job.settings["dtype"]
     labelled = (job.labelled(batch) for batch in found.batches if batch.n_rows)
-    return [_weighed(block, dtype, job.lanes) for batch in labelled for block, _ in blocks(batch)]
+    return [_weighed(block, dtype, job.lanes) for batch in labelled if batch.n_rows for block, _ in blocks(batch)]
 
 
-def _learned(job: Job, learner: Learner, found: _Found, rows: list[RowBlock]) -> Update:
+def _learned(job: Job, learner: Learner, found: Found, rows: list[RowBlock]) -> Update:
     """Learn rows from the state of this round, and put the learner back there."""
     seen = tuple(any(bool(np.any(batch.y == label)) for batch in found.batches) for label in (0, -1))
-    told = Told(job.lane, 0, found.n_bytes, 0, found.place, found.done, (seen[0], seen[1]), None)
+    n_rows = sum(block.n_rows for block in rows)
+    told = Told(job.lane, n_rows, found.n_bytes, 0, found.place, found.done, (seen[0], seen[1]), None)
+    told = told._replace(bad_labels=sum(batch.n_rows for batch in found.batches) - n_rows)
     if not rows:
         return Update(False, None, np.zeros(2), (told,))
     learner.engine.grow(max(learner.n_features, *(batch.n_features for batch in found.batches), 0))
@@ -229,7 +223,6 @@ def _learned(job: Job, learner: Learner, found: _Found, rows: list[RowBlock]) ->
     losses = np.array(ended) if changes.exact else (np.array(ended) - began) / job.lanes
     label = [batch for batch in found.batches if batch.n_rows][-1].y[-1]
     told = told._replace(
-        rows=sum(block.n_rows for block in rows),
         sent=changes.n_bytes,
         last=(label, scores[-1], int(rows[-1].indptr[-1] - rows[-1].indptr[-2])),
         counts=None if tally is None else {name: _sparse(array) for name, array in tally.arrays.items()},
@@ -255,93 +248,15 @@ def _weighed(block: RowBlock, dtype: Any, lanes: int) -> RowBlock:
 # ---- rows
 
 
-class _Found(NamedTuple):
-    """A lane's rows of a round, and where it stands behind them."""
-
-    batches: list[Batch]
-    place: Place
-    done: bool
-    n_bytes: int
-
-
-def _sliced(partition: list[Batch], start: int, stop: int) -> Batch:
-    """Return some rows of a partition in memory; of several batches those asked for lie in one or are put together."""
-    found, at = [], 0
-    for batch in partition:
-        low, high = max(start - at, 0), min(stop - at, batch.n_rows)
-        if low < high:
-            found.append(cut(batch, low, high))
-        at += batch.n_rows
-    return found[0] if len(found) == 1 else _joined(found)
-
-
-def cut(batch: Batch, start: int, stop: int) -> Batch:
-    """Return rows start to stop."""
-    if (start, stop) == (0, batch.n_rows):
-        return batch
-    c = batch.c[start:stop] if len(batch.c) else batch.c
-    X = batch.X
-    if issparse(X):
-        X = as_block(X)  # of which rows are views, where those of a sparse matrix are copies
-    X = part(X._replace(y=batch.y, c=batch.c), start, stop) if isinstance(X, RowBlock) else X[start:stop]
-    return Batch(X, batch.y[start:stop], c)
-
-
-def _joined(several: list[Batch]) -> Batch:
-    block = whole(several, lambda batch: batch._replace(y=np.arange(batch.n_rows, dtype=np.float64)))
-    weighted = any(len(batch.c) for batch in several)
-    c = np.concatenate([b.c if len(b.c) else np.ones(b.n_rows) for b in several]) if weighted else several[0].c
-    y = np.concatenate([batch.y for batch in several])
-    return Batch(block._replace(y=y, c=c), y, c)
-
-
-class _Reader:
-    """A lane's files, being read: a chunk, and how many of its rows have been taken."""
-
-    def __init__(self, files: list[FilePart], place: Place) -> None:
-        self._files, self.place = files, place
-        self._chunks: Iterator[Chunk] = iter(())
-        self._chunk: Chunk | None = None
-        self._open = False
-
-    def read(self, rows: int) -> _Found:
-        """Take the next rows; fewer are there at the end alone."""
-        batches, n_bytes = [], 0
-        while rows > 0 and self.place.part < len(self._files):
-            if self._chunk is None:
-                if not self._open:
-                    start = self.place.position if self.place.position != Position() else None
-                    self._chunks, self._open = self._files[self.place.part].chunks(start), True
-                self._chunk = next(self._chunks, None)
-                if self._chunk is None:
-                    self.place, self._open = Place(self.place.part + 1), False
-                    continue
-            taken, stop = self.place.row, min(self.place.row + rows, self._chunk.rows.n_rows)
-            block = self._chunk.rows
-            batches.append(cut(Batch(block, block.y, block.c), taken, stop))
-            rows -= stop - taken
-            n_bytes += self._chunk.n_bytes * stop // block.n_rows - self._chunk.n_bytes * taken // block.n_rows
-            self.place = self.place._replace(row=stop)
-            if stop == block.n_rows:
-                self.place = Place(self.place.part, self._chunk.end)
-                self._chunk = None
-        return _Found(batches, self.place, rows > 0, n_bytes)
-
-    def close(self) -> None:
-        """End what is still reading."""
-        if hasattr(self._chunks, "close"):
-            self._chunks.close()
-
-
-def _read(job: Job, files: list[FilePart]) -> _Found:
+def _read(job: Job, files: list[FilePart]) -> Found:
     """Read a lane's next rows, with the reader that stands there if this worker has it."""
     reader = _STORE.take_reader(job.run, job.lane)
     if reader is None or reader.place != job.place:
         if reader is not None:
             reader.close()
-        reader = _Reader(files, job.place or Place())
+        reader = Reader(files, job.place or Place())
     try:
-        found: _Found = reader.read(job.rows)
+        found = reader.read(job.rows)
     except BaseException:
         reader.close()
         raise
@@ -361,7 +276,7 @@ class _Kept:
     def __init__(self) -> None:
         self.states: list[tuple[int, Learner]] = []
         self.updates: dict[int, Update] = {}
-        self.readers: dict[int, _Reader] = {}
+        self.readers: dict[int, Reader] = {}
 
 
 class _Store:
@@ -378,12 +293,12 @@ class _Store:
             self._runs[run] = _Kept()
         return self._runs[run]
 
-    def take_reader(self, run: str, lane: int) -> _Reader | None:
+    def take_reader(self, run: str, lane: int) -> Reader | None:
         """Return the reader of a lane, which is then nobody else's."""
         with self._lock:
             return self._of(run).readers.pop(lane, None)
 
-    def put_reader(self, run: str, lane: int, reader: _Reader) -> None:
+    def put_reader(self, run: str, lane: int, reader: Reader) -> None:
         """Keep a reader."""
         with self._lock:
             self._of(run).readers[lane] = reader

@@ -56,10 +56,10 @@ class FilePart:
     format: str
     reading: Mapping[str, Any] = field(default_factory=dict)
 
-    def chunks(self, start: Position | None = None) -> Iterator[Chunk]:
+    def chunks(self, start: Position | None = None, *, empty: bool = False) -> Iterator[Chunk]:
         """Yield the file's chunks from a position on; the rows before it are read again and compared by checksum."""
         with open_stream([self.path], self.format, **self.reading) as stream:
-            yield from stream.chunks(start)
+            yield from stream.chunks(start, empty=empty)
 
 
 @dataclass(frozen=True)

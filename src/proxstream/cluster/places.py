@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from .lanes import Place, Told
+from .lanes import Told
+from .reading import Place
 
 Rows = tuple[int, int, int]  # a partition, and rows of it: the first, and the one behind the last
 

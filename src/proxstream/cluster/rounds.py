@@ -32,9 +32,10 @@ from distributed.comm import CommClosedError
 from ..estimators.rows import Batch
 from ..learner import Learner
 from .clients import tree
-from .lanes import Job, News, Place, Slice, Told, add, forget, learn_lane, news, state_of
+from .lanes import Job, News, Slice, Told, add, forget, learn_lane, news, state_of
 from .parts import Parts
 from .places import Places
+from .reading import Place
 
 AHEAD = 2  # rounds that are under way
 DIRECT = 2  # lanes whose changes go to each other's workers: a sum would have the same way to go, after another task
@@ -94,6 +95,8 @@ class Standing:
     rows: int = 0
     pass_rows: int = 0  # since the pass began
     n_bytes: int = 0
+    skipped: int = 0  # bad rows that files had in this pass, or in the last one
+    bad_labels: int = 0  # rows left out for their labels, of all passes
     zeros: bool = False
     negatives: bool = False
     places: list[Place] = field(default_factory=list)
@@ -361,9 +364,11 @@ class Rounds:
         standing.rows += rows
         standing.pass_rows += rows
         standing.n_bytes += sum(lane.n_bytes for lane in told.told)
+        standing.bad_labels += sum(lane.bad_labels for lane in told.told)
         standing.zeros |= any(lane.seen[0] for lane in told.told)
         standing.negatives |= any(lane.seen[1] for lane in told.told)
         standing.places, standing.done = list(places.places), list(places.done)
+        standing.skipped = sum(place.left_out for place in places.places)
         if not rows:
             return
         before = (0.0, 0.0) if told.exact else self._losses

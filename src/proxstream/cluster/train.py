@@ -131,7 +131,7 @@ class ClusterRun:
 
     def __init__(self, order: Order, watch: Watch, client: Client, rows: int | None) -> None:
         self.order, self.watch = order, watch
-        reading = {name: value for name, value in order.reading().items() if name not in ("labels", "quarantine")}
+        reading = {name: value for name, value in order.reading().items() if name != "quarantine"}
         self.parts = parts_of(list(order.data), format=order.format, features=order.features, **reading)
         self.stream = self  # who knows the bytes to be read
         self.n_bytes = _size([part.data.path for part in self.parts.parts])
@@ -173,6 +173,7 @@ class ClusterRun:
             raise Interrupted
         if not self.session.facts.all_rows:
             raise ValueError(f"{', '.join(self.order.data)}: no rows to learn from")
+        self._count(self.rounds.standing)
         self._end_pass(self.order.passes)
         modelfile.save(self.model(), self.order.output, weights_only=self.order.weights_only)
         self.keeper.clear()
@@ -191,6 +192,7 @@ class ClusterRun:
         facts = self.session.facts
         facts.all_rows, facts.n_bytes = standing.rows, standing.n_bytes
         facts.zeros, facts.negatives = standing.zeros, standing.negatives
+        facts.bad_labels = standing.bad_labels
 
     def _after_round(self, ended: Round, told: tuple[Told, ...]) -> None:
         session, number = self.session, self.rounds.standing.number
@@ -236,7 +238,7 @@ class ClusterRun:
         session, learner = self.session, self.session.learner
         facts: dict[str, Any] = {
             "rows": session.facts.all_rows,
-            "skipped": 0,
+            "skipped": self.rounds.standing.skipped + session.facts.bad_labels,
             "passes": len(session.passes),
             "progressive_loss": learner.progressive_loss,
         }

@@ -64,8 +64,11 @@ class Stream:
         for chunk in self.chunks():
             yield chunk.rows if chunk.qid is None else (chunk.rows, chunk.qid)
 
-    def chunks(self, start: Position | None = None) -> Iterator[Chunk]:
-        """Yield chunks of rows, each with the place where it ends, from `start` (the end of an earlier chunk) on."""
+    def chunks(self, start: Position | None = None, *, empty: bool = False) -> Iterator[Chunk]:
+        """Yield chunks of rows, each with the place where it ends, from `start` (the end of an earlier chunk) on.
+
+        Chunks without rows, whose ends tell of bad rows, are yielded if asked for.
+        """
         begin = Position() if start is None else Position(*start)
         if not 0 <= begin.file < max(len(self._sources), 1):
             raise DataError(f"a stream of {len(self._sources)} files has no file {begin.file}: the files have changed")
@@ -74,7 +77,7 @@ class Stream:
             self._running.add(ahead)
             for chunk in ahead:
                 self.skipped = chunk.end.skipped
-                if chunk.rows.n_rows:
+                if chunk.rows.n_rows or empty:
                     yield chunk
 
     def _read(self, start: Position, closed: Callable[[], bool]) -> Iterator[Chunk]:

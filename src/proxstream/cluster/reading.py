@@ -1,0 +1,115 @@
+"""Rows of a lane: slices of partitions in memory, or the next rows of files, on the worker that learns them.
+
+Where a lane of files stands is a `Place`. It brings along what was counted on the way there in this pass, so that a
+round that is learned again, or a run that is resumed, counts nothing twice and forgets nothing: what counts is where a
+lane has come to, not how often it was told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from scipy.sparse import issparse
+
+from ..blocks import RowBlock, as_block
+from ..estimators.rows import Batch, part
+from ..streams.base import Chunk, Position
+from .parts import FilePart, whole
+
+
+class Place(NamedTuple):
+    """Where a lane stands: the number of its partition, the chunk's beginning in a file, rows behind that.
+
+    `skipped` counts the bad rows of the files before.
+    """
+
+    part: int = 0
+    position: Position = Position()
+    row: int = 0
+    skipped: int = 0
+
+    @property
+    def left_out(self) -> int:
+        """Bad rows that the lane has passed in this pass, up to the chunk's beginning."""
+        return self.skipped + self.position.skipped
+
+
+class Found(NamedTuple):
+    """A lane's rows of a round, and where it stands behind them."""
+
+    batches: list[Batch]
+    place: Place
+    done: bool
+    n_bytes: int
+
+
+def sliced(partition: list[Batch], start: int, stop: int) -> Batch:
+    """Return some rows of a partition in memory; of several batches those asked for lie in one or are put together."""
+    found, at = [], 0
+    for batch in partition:
+        low, high = max(start - at, 0), min(stop - at, batch.n_rows)
+        if low < high:
+            found.append(cut(batch, low, high))
+        at += batch.n_rows
+    return found[0] if len(found) == 1 else _joined(found)
+
+
+def cut(batch: Batch, start: int, stop: int) -> Batch:
+    """Return rows start to stop."""
+    if (start, stop) == (0, batch.n_rows):
+        return batch
+    c = batch.c[start:stop] if len(batch.c) else batch.c
+    X = batch.X
+    if issparse(X):
+        X = as_block(X)  # of which rows are views, where those of a sparse matrix are copies
+    X = part(X._replace(y=batch.y, c=batch.c), start, stop) if isinstance(X, RowBlock) else X[start:stop]
+    return Batch(X, batch.y[start:stop], c)
+
+
+def _joined(several: list[Batch]) -> Batch:
+    block = whole(several, lambda batch: batch._replace(y=np.arange(batch.n_rows, dtype=np.float64)))
+    weighted = any(len(batch.c) for batch in several)
+    c = np.concatenate([b.c if len(b.c) else np.ones(b.n_rows) for b in several]) if weighted else several[0].c
+    y = np.concatenate([batch.y for batch in several])
+    return Batch(block._replace(y=y, c=c), y, c)
+
+
+class Reader:
+    """A lane's files, being read: a chunk, and how many of its rows have been taken."""
+
+    def __init__(self, files: list[FilePart], place: Place) -> None:
+        self._files, self.place = files, place
+        self._chunks: Iterator[Chunk] = iter(())
+        self._chunk: Chunk | None = None
+        self._open = False
+
+    def read(self, rows: int) -> Found:
+        """Take the next rows; fewer are there at the end alone."""
+        batches, n_bytes = [], 0
+        while rows > 0 and self.place.part < len(self._files):
+            if self._chunk is None:
+                if not self._open:
+                    start = self.place.position if self.place.position != Position() else None
+                    self._chunks, self._open = self._files[self.place.part].chunks(start, empty=True), True
+                self._chunk = next(self._chunks, None)
+                if self._chunk is None:
+                    self.place, self._open = Place(self.place.part + 1, skipped=self.place.left_out), False
+                    continue
+            taken, stop = self.place.row, min(self.place.row + rows, self._chunk.rows.n_rows)
+            block = self._chunk.rows
+            if taken < stop:
+                batches.append(cut(Batch(block, block.y, block.c), taken, stop))
+                rows -= stop - taken
+                n_bytes += self._chunk.n_bytes * stop // block.n_rows - self._chunk.n_bytes * taken // block.n_rows
+                self.place = self.place._replace(row=stop)
+            if stop == block.n_rows:
+                self.place = self.place._replace(position=self._chunk.end, row=0)
+                self._chunk = None
+        return Found(batches, self.place, rows > 0, n_bytes)
+
+    def close(self) -> None:
+        """End what is still reading."""
+        if hasattr(self._chunks, "close"):
+            self._chunks.close()

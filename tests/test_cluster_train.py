@@ -1,0 +1,126 @@
+"""`proxstream train --cluster` counts, holds out and keeps what a run without a cluster does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import proxstream as ps
+from proxstream import cli
+from proxstream.cluster.checkpoint import Keeper
+
+from .training_cases import clicks
+
+ROWS = 4_000
+BAD = ("what is this\n", "1 3:x\n", "7 1:1 2:1\n", "-1 5:1 4:1:1\n")  # the third has a label that no loss knows
+
+
+def spoiled(path: Path, seed: int) -> str:
+    """Write rows with bad ones at the beginning, at the end, and in between, some of them side by side."""
+    good = clicks(path, ROWS, seed=seed).read_text().splitlines(keepends=True)
+    rng = np.random.default_rng(seed)
+    lines = [*BAD[:2]]
+    for line in good:
+        lines.append(line)
+        lines.extend(rng.choice(BAD, rng.integers(1, 4)) if rng.random() < 0.01 else ())
+    path.write_text("".join([*lines, *BAD]))
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    folder = tmp_path_factory.mktemp("spoiled")
+    return [spoiled(folder / f"{k}.svm", k) for k in range(3)]
+
+
+@pytest.fixture
+def there(client: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Train on the cluster, in rounds that end within chunks, and return the model."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(data: list[str], *words: object, output: str = "there.psm") -> Any:
+        on = "--cluster", client.scheduler.address, "--rows-per-round", 1500, "--quiet"
+        assert cli.main(["train", *data, "-o", output, *map(str, (*on, *words))]) == 0
+        return ps.load(output)
+
+    return run
+
+
+def here(data: list[str], *words: object) -> Any:
+    """Train without a cluster and return the model."""
+    assert cli.main(["train", *data, "-o", "here.psm", "--quiet", *map(str, words)]) == 0
+    return ps.load("here.psm")
+
+
+def same_learner(one: Any, two: Any) -> None:
+    """Two models hold the same bits."""
+    for name, array in one.learner.state_dict().items():
+        np.testing.assert_array_equal(array, two.learner.state_dict()[name], err_msg=name)
+
+
+def bad_lines(data: list[str]) -> int:
+    """Count the bad lines of files."""
+    return sum(line in BAD for path in data for line in Path(path).read_text().splitlines(keepends=True))
+
+
+# ---- skipped rows
+
+
+@pytest.mark.parametrize("n_files", [1, 3])
+def test_rows_that_are_skipped_are_counted(there: Any, files: list[str], n_files: int) -> None:
+    data = files[:n_files]
+    words = "--on-error", "skip", "--passes", 2
+    one, two = there(data, *words), here(data, *words)
+    assert one.summary["skipped"] == two.summary["skipped"] == bad_lines(data) > 50
+    assert one.summary["rows"] == two.summary["rows"] == 2 * ROWS * n_files
+    if n_files == 1:
+        same_learner(one, two)
+
+
+def test_rows_of_a_cache_with_bad_labels_are_counted_in_each_pass(there: Any, tmp_path: Path) -> None:
+    text = clicks(tmp_path / "a.svm", 3_000, labels=(2, 1))
+    assert cli.main(["convert", str(text), str(tmp_path / "a.psr")]) == 0
+    refused = sum(line.startswith("2 ") for line in text.read_text().splitlines())
+    words = "--on-error", "skip", "--passes", 2
+    one, two = (train([str(tmp_path / "a.psr")], *words) for train in (there, here))
+    assert one.summary["skipped"] == two.summary["skipped"] == 2 * refused > 0
+    same_learner(one, two)
+
+
+class Killed(BaseException):
+    """The client is gone."""
+
+
+def broken_off(monkeypatch: pytest.MonkeyPatch, there: Any, data: list[str], *words: object) -> None:
+    """Run until five checkpoints are kept, and go no further."""
+    keep, kept = Keeper.keep, []
+
+    def last(self: Keeper, *told: Any) -> None:
+        keep(self, *told)
+        kept.append(1)
+        if len(kept) == 5:
+            raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Keeper, "keep", last)
+        with pytest.raises(Killed):
+            there(data, *words, output="resumed.psm")
+
+
+def test_counts_survive_a_checkpoint(there: Any, files: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    words = "--on-error", "skip", "--checkpoint", 1
+    broken_off(monkeypatch, there, files, *words)
+    resumed = there(files, *words, "--resume", output="resumed.psm")
+    there(files, *words)
+    assert resumed.summary["skipped"] == bad_lines(files)
+    assert Path("resumed.psm").read_bytes() == Path("there.psm").read_bytes()
+
+
+def test_a_bad_row_is_named_where_it_stands(
+    there: Any, client: Any, files: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["train", files[0], "-o", "m.psm", "--cluster", client.scheduler.address, "--quiet"]) == 1
+    assert f"{files[0]}:1:1: found 'what'" in capsys.readouterr().err
