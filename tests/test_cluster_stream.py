@@ -383,7 +383,7 @@ def test_a_file_larger_than_a_worker(tmp_path, rows):
 
 def test_places_take_each_row_once():
     rows = (3, 0, 7, 4, 1)
-    places, seen = Places([[0, 2, 4], [1, 3]], rows), []
+    places, seen = Places([[[0, 2, 4], [1, 3]]], rows), []
     while places.more():
         for taken in places.take(2):
             seen += [(part, row) for part, start, stop in taken or [] for row in range(start, stop)]
@@ -392,4 +392,18 @@ def test_places_take_each_row_once():
             part for part, row in ((p, r) for p in range(5) for r in range(rows[p])) if (part, row) not in seen
         }
     assert sorted(seen) == [(part, row) for part in range(5) for row in range(rows[part])]
-    assert Places([[0, 1]], None, [Place(1)], [False]).take(5) == [[]]
+    assert Places([[[0, 1]]], None, 0, [Place(1)], [False]).take(5) == [[]]
+
+
+def test_places_go_on_to_the_next_pass_between_rounds():
+    places = Places([[[0], [1]], [[1], [0]]], (3, 5))
+    taken = []
+    while places.more():
+        taken.append((places.take(4), places.number))
+    assert taken == [
+        ([[(0, 0, 3)], [(1, 0, 4)]], 0),
+        ([None, [(1, 4, 5)]], 0),
+        ([[(1, 0, 4)], [(0, 0, 3)]], 1),
+        ([[(1, 4, 5)], None], 1),
+    ]
+    assert not Places([[[0]], [[0]]], (0,)).more()

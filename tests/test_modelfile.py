@@ -522,6 +522,13 @@ def test_sparse_arrays_that_lie_are_refused(tmp_path: Path) -> None:
         forged(path, lambda layout: None, np.ones((2, 2)).tobytes() + np.array(places, np.int32).tobytes())
         assert "do not fit its shape" in refused(path)
 
+    def numbers(layout: dict[str, Any]) -> None:  # in place of a row and its value
+        layout["w:rows"]["shape"] = layout["w:values"]["shape"] = []
+
+    write(path, {}, {"w": np.eye(1, 100)[0]})
+    forged(path, numbers)
+    assert "do not fit its shape" in refused(path)
+
 
 def settings_of(model: Path, change: Callable[[dict[str, Any]], Any]) -> None:
     def inner(layout: dict[str, Any]) -> None:

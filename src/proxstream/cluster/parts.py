@@ -115,7 +115,7 @@ def _batch(element: Any) -> Batch:
             raise ValueError(f"X must be a matrix, got shape {X.shape}")
         if X.dtype != np.float32:
             X = X.astype(np.float64, copy=False)
-    batch = Batch(X, y)
+    batch = Batch(as_block(X), y, columns=X.shape[1]) if issparse(X) else Batch(X, y)  # once, not in every round
     if y.shape != (batch.n_rows,):
         raise ValueError(f"{batch.n_rows} rows need as many labels, got y of shape {y.shape}")
     return batch._replace(c=weights(c, batch.n_rows))

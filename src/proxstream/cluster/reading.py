@@ -11,9 +11,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse import issparse
 
-from ..blocks import RowBlock, as_block
+from ..blocks import RowBlock
 from ..estimators.rows import Batch, part
 from ..streams.base import Chunk, Position
 from .parts import FilePart, whole
@@ -62,10 +61,8 @@ def cut(batch: Batch, start: int, stop: int) -> Batch:
         return batch
     c = batch.c[start:stop] if len(batch.c) else batch.c
     X = batch.X
-    if issparse(X):
-        X = as_block(X)  # of which rows are views, where those of a sparse matrix are copies
     X = part(X._replace(y=batch.y, c=batch.c), start, stop) if isinstance(X, RowBlock) else X[start:stop]
-    return Batch(X, batch.y[start:stop], c)
+    return batch._replace(X=X, y=batch.y[start:stop], c=c)
 
 
 def _joined(several: list[Batch]) -> Batch:
@@ -73,7 +70,7 @@ def _joined(several: list[Batch]) -> Batch:
     weighted = any(len(batch.c) for batch in several)
     c = np.concatenate([b.c if len(b.c) else np.ones(b.n_rows) for b in several]) if weighted else several[0].c
     y = np.concatenate([batch.y for batch in several])
-    return Batch(block._replace(y=y, c=c), y, c)
+    return Batch(block._replace(y=y, c=c), y, c, columns=max(batch.columns for batch in several))
 
 
 class Reader:

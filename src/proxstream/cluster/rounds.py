@@ -3,12 +3,13 @@
 The client submits a lane's part of a round as one task, named by run, round and lane; Dask runs it where the lane ran
 before if it can, elsewhere if it must, and again if its worker dies. The changes of all lanes are added by tasks, too,
 and their sum goes to the workers (with two lanes their changes go to both, which add them themselves); the client is
-told numbers. A round is submitted before the one ahead of it has ended: its tasks wait for the sum, not for the client.
+told numbers. A round is submitted before the one ahead of it has ended, be it in the same pass or the next: its tasks
+wait for the sum, not for the client.
 
 What moves in a round: each lane's changes of the features that its rows had, once, and their sum to each worker. The
-state as a whole moves to the client when it is wanted there (`wants`), at the end of a pass, and every CUT rounds; and
-from the client to a worker that does not have it: at the beginning, when a run goes on from a model or a checkpoint,
-after CUT rounds, and after a fault.
+state as a whole moves to the client when it is wanted there (`wants`), at the end, and every CUT rounds; and from the
+client to a worker that does not have it: at the beginning, when a run goes on from a model or a checkpoint, after CUT
+rounds, in a pass behind one where some lanes had fewer rounds than others, and after a fault.
 
 Faults. A worker that dies takes its state with it. Its lane's task runs on another worker, which may have the state of
 that round or not; then, and when a result was lost on the way, the client scatters the state that it holds, and the
@@ -110,6 +111,7 @@ class _Submitted(NamedTuple):
     after: Places
     rows: int  # at most, of all lanes
     job: Job  # of one lane
+    uneven: bool  # not all lanes have rows, and those without do not hear of it
     kept: list[Any]  # futures that must live until the round has ended
 
 
@@ -162,7 +164,7 @@ class Rounds:
         self.rounds: list[Round] = []
         self._settings, self._labelled, self._on_round, self._wants = settings, labelled, on_round, wants
         self._loaded: dict[int, Any] = {}
-        self._files: dict[int, Future] = {}
+        self._files: dict[tuple[int, int], Future] = {}  # by pass and lane
         self._attempt = self._faults = 0
         self._homes: list[list[str]] = []
         self._stop = False
@@ -171,12 +173,7 @@ class Rounds:
     def __call__(self) -> None:
         """Run to the end of the last pass."""
         try:
-            while self.standing.number < len(self.plan.passes):
-                self._pass(self.plan.passes[self.standing.number])
-                if self._stop:
-                    return
-                self.standing.number += 1
-                self.standing.pass_rows, self.standing.places, self.standing.done = 0, [], []
+            self._run()
         finally:
             self._loaded.clear()
             self._files.clear()
@@ -186,15 +183,13 @@ class Rounds:
         """Ask the run to end between two rounds."""
         self._stop = True
 
-    # ---- a pass
-
-    def _pass(self, order: Sequence[int]) -> None:
-        lanes = [list(order[i :: self.plan.lanes]) for i in range(self.plan.lanes)]
-        planned = Places(lanes, self.parts.rows, self.standing.places, self.standing.done)
-        self._at, self._mark = self.standing.round, _Mark(self.standing.round, planned.copy())
-        self._files.clear()
+    def _run(self) -> None:
+        standing, n = self.standing, self.plan.lanes
+        passes = [[list(order[i::n]) for i in range(n)] for order in self.plan.passes]
+        planned = Places(passes, self.parts.rows, standing.number, standing.places, standing.done)
+        self._at, self._mark = standing.round, _Mark(standing.round, planned.copy())
         self._settle_homes()
-        self._base = self._base or self._scattered()
+        self._base = self._scattered()
         submitted: deque[_Submitted] = deque()
         began = time.perf_counter()
         while True:
@@ -208,8 +203,8 @@ class Rounds:
             entry = submitted.popleft()
             if told is not None:
                 for known in (entry, *submitted):
-                    known.after.told(told.told)
-            # Nothing is under way: the state is wanted, or this was the last round of the pass.
+                    known.after.told(entry.after.number, told.told)
+            # Nothing is under way: the state is wanted, or this was the last round.
             if told is None or (not submitted and not self._synchronized(entry)):
                 submitted.clear()
                 self._recover()
@@ -230,9 +225,17 @@ class Rounds:
             return False
         if not submitted:
             return True
-        rows = self.standing.pass_rows
-        asked = self._wants is not None and self._wants(rows, rows + sum(entry.rows for entry in submitted))
-        return not asked and (submitted[-1].number + 1) % CUT != 0
+        if planned.ended and submitted[-1].uneven:
+            return False
+        return not self._wanted(submitted) and (submitted[-1].number + 1) % CUT != 0
+
+    def _wanted(self, submitted: deque[_Submitted]) -> bool:
+        """Tell whether the state is wanted behind a round that is under way."""
+        spans = {self.standing.number: (self.standing.pass_rows, self.standing.pass_rows)}
+        for entry in submitted:
+            low, high = spans.get(entry.after.number, (0, 0))
+            spans[entry.after.number] = low, high + entry.rows
+        return self._wants is not None and any(self._wants(low, high) for low, high in spans.values() if low < high)
 
     def _scattered(self, *, always: bool = False) -> Future | None:
         """Scatter the state, unless workers can make it themselves or have it already."""
@@ -244,11 +247,17 @@ class Rounds:
         share = max(self.plan.rows // self.plan.lanes, 1)
         rows = min(share, FIRST_ROWS << min(number, 40)) if self.plan.fresh else share
         name, after = f"{self.run_name}-{self._attempt}", places.copy()
+        moves = after.take(rows)
+        turned = after.number > places.number
+        if turned:
+            self._settle_homes()
         base = self._base
+        if turned and self._uneven and base is None:
+            base = self._scattered(always=True)
         last = submitted[-1].update if submitted else self._last
         if base is not None:
             last = []
-        moves = after.take(rows)
+        self._uneven = None in moves
         futures, kept, jobs = [], [], []
         for lane, slices in enumerate(moves):
             if slices is None:
@@ -259,15 +268,15 @@ class Rounds:
                 lane,
                 sum(one is not None for one in moves),
                 rows,
-                self.standing.number == 0,
+                after.number == 0,
                 self.plan.fresh,
                 self._settings,
                 self._labelled,
                 tuple(Slice(k, start, stop) for k, (_, start, stop) in enumerate(slices)),
-                None if submitted else places.places[lane],
+                Place() if turned else None if submitted else places.places[lane],
                 self.plan.tally,
             )
-            data = self._data(places, lane, slices)
+            data = self._data(after, lane, slices)
             jobs.append(job)
             kept.append(data)
             futures.append(
@@ -287,7 +296,7 @@ class Rounds:
         update = futures if len(futures) <= DIRECT else [tree(self.client, add, futures, f"{name}-add-{number}")]
         told = self.client.submit(news, update, key=f"{name}-news-{number}", priority=PRIORITY)
         at_most = sum(sum(stop - start for _, start, stop in one) or rows for one in moves if one is not None)
-        return _Submitted(number, told, update, after, at_most, jobs[0], [*kept, *last, base])
+        return _Submitted(number, told, update, after, at_most, jobs[0], self._uneven, [*kept, *last, base])
 
     def _data(self, places: Places, lane: int, slices: list[tuple[int, int, int]]) -> Any:
         """Return the partitions of a lane's slices, or all its files."""
@@ -296,12 +305,11 @@ class Rounds:
                 if part not in self._loaded:
                     self._loaded[part] = self.parts.parts[part].load(self.client, self._homes[lane])
             return [self._loaded[part] for part, _, _ in slices]
-        if lane not in self._files:
+        at = places.number, lane
+        if at not in self._files:
             files = [self.parts.parts[part].data for part in places.lanes[lane]]
-            self._files[lane] = self.client.submit(
-                list, files, key=f"{self.run_name}-files-{self.standing.number}-{lane}"
-            )
-        return self._files[lane]
+            self._files[at] = self.client.submit(list, files, key=f"{self.run_name}-files-{places.number}-{lane}")
+        return self._files[at]
 
     def _forget(self, places: Places) -> None:
         """Let go of partitions that no later round of this pass needs."""
@@ -314,6 +322,7 @@ class Rounds:
     _last: Sequence[Future] = ()  # the update that brings workers to the state of the next round,
     _base: Future | None = None  # or that state
     _mark: _Mark
+    _uneven = False  # as of the round submitted last
     _at = 0  # rounds behind us, counted again where they are learned again
 
     def _ended(self, entry: _Submitted) -> News | None:
@@ -360,6 +369,8 @@ class Rounds:
     def _tell(self, told: News, places: Places, seconds: float) -> None:
         standing, self._faults = self.standing, 0
         standing.round += 1
+        if places.number > standing.number:
+            standing.number, standing.pass_rows = places.number, 0
         rows = sum(lane.rows for lane in told.told)
         standing.rows += rows
         standing.pass_rows += rows

@@ -18,13 +18,15 @@ THREAD_ROWS = 1 << 12  # rows that a thread should find in a block
 class Batch(NamedTuple):
     """A checked matrix (dense, CSR, or rows of a stream as they came) with labels as the loss knows them, and weights.
 
-    Empty weights are all 1. `qid` is for rankers: one integer a row.
+    Empty weights are all 1. `qid` is for rankers: one integer a row. `columns` are those of a matrix that has been made
+    a row block.
     """
 
     X: Any
     y: Array
     c: Array = NO_WEIGHTS
     qid: Any = None
+    columns: int = 0
 
     @property
     def n_rows(self) -> int:
@@ -33,8 +35,10 @@ class Batch(NamedTuple):
 
     @property
     def n_features(self) -> int:
-        """Number of columns; of a row block one more than the largest index."""
-        return self.X.n_features if isinstance(self.X, RowBlock) else int(self.X.shape[1])
+        """Number of columns; of a row block that was no matrix one more than the largest index."""
+        if self.columns or not isinstance(self.X, RowBlock):
+            return self.columns or int(self.X.shape[1])
+        return self.X.n_features
 
     @property
     def dtype(self) -> Any:
@@ -52,7 +56,7 @@ def blocks(
     """
     from ..kernels.matrix import non_zeros
 
-    X, y, c, qid = batch
+    X, y, c, qid, _ = batch
     if isinstance(X, RowBlock):
         yield X._replace(y=y, c=c), qid
         return

@@ -348,6 +348,7 @@ def _unfolded(stored: dict[str, Array], sparse: Mapping[str, Any]) -> dict[str, 
             and all(type(n) is int and 0 <= n < 1 << 62 for n in shape)
             and name not in stored
             and rows.dtype.kind == "i"
+            and rows.ndim == 1
             and values.dtype.kind == "f"
             and rows.shape == values.shape[:1]
             and values.shape[1:] == tuple(shape[1:])
