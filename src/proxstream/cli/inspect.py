@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 # Columns of the history, in their order; others follow by name.
 FIRST = ("pass", "epoch", "rows", "mean_loss", "since_last", "held_out_loss", "label", "prediction", "features")
+# What a run finds its place by: of no use to a reader.
+ASIDE = ("end_of_input",)
 
 EPILOG = """\b
 Examples:
@@ -50,7 +52,8 @@ def inspect(
         columns = sorted({name for line in made.history for name in line}, key=_place)
         show(["", "# history", *table(columns, [[line.get(name) for name in columns] for line in made.history])])
     if made.summary:
-        show(["", "# summary", *facts(made.summary.items())])
+        told = made.summary.items()
+        show(["", "# summary", *facts((name, value) for name, value in told if name not in ASIDE)])
 
 
 def _settings(model: Model) -> dict[str, Any]:

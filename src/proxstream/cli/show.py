@@ -59,11 +59,9 @@ class Show:
             session = run.session
             known = {(line.number, line.rows, False) for line in session.lines}
             self._rewind(known | {(ended.number, ended.rows, True) for ended in session.passes})
-        if self._quiet:
-            return
-        if run.resumed:
+        if run.resumed and not self._quiet:
             self._table.write(f"resumed after {facts.all_rows:,} rows")
-        self._table.start(*self._begun)
+        self._table.start(*self._begun, bar=not self._quiet)
 
     def line(self, line: Line, run: Run) -> None:
         """Show a line."""

@@ -7,8 +7,10 @@ bar is drawn ten times a second at most.
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import IO, TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -43,6 +45,7 @@ class Table:
 
     def __init__(self, file: IO[str], *, several: bool = False, total: int | None = None) -> None:
         self._file, self._several, self._total = file, several, total
+        self._columns = COLUMNS[: _fitting(file, 4 * several)]
         self._bar: Any = None
         self._task: Any = None
         self._drawn = 0.0
@@ -50,10 +53,10 @@ class Table:
         self._began: float | None = None
         self._begin_rows = self._begin_bytes = 0
 
-    def start(self, rows: int = 0, n_bytes: int = 0) -> None:
-        """Begin to count time and rows, of a resumed run from these on."""
+    def start(self, rows: int = 0, n_bytes: int = 0, *, bar: bool = True) -> None:
+        """Begin to count time and rows, of a resumed run from these on, and draw the bar if it is wanted."""
         self._began, self._begin_rows, self._begin_bytes = time.perf_counter(), rows, n_bytes
-        if self._total and self._file.isatty():
+        if bar and self._total and self._file.isatty():
             self._bar, self._task = _bar(self._file, self._total)
             self._bar.start()
             self._bar.update(self._task, completed=n_bytes)
@@ -74,7 +77,7 @@ class Table:
         )
         if not self._headed:
             self._headed = True
-            self.write(self._row([name for name, _ in COLUMNS], "pass"))
+            self.write(self._row([name for name, _ in self._columns], "pass"))
         self.write(self._row(cells, str(line.number)))
 
     def moved(self, n_bytes: int, rows: int, mean_loss: float) -> None:
@@ -83,7 +86,7 @@ class Table:
         if self._bar is not None and now - self._drawn >= REFRESH:
             self._drawn = now
             speed = (rows - self._begin_rows) / max(self.seconds, 1e-9)
-            self._bar.update(self._task, completed=n_bytes, rows=rows, speed=speed, loss=mean_loss, refresh=True)
+            self._bar.update(self._task, completed=n_bytes, rows=rows, speed=speed, loss=_loss(mean_loss), refresh=True)
 
     def stop(self) -> None:
         """Take the bar away."""
@@ -112,8 +115,18 @@ class Table:
             self.write(f"{name:<{width}}  {value}")
 
     def _row(self, cells: Sequence[str], number: str) -> str:
-        row = "".join(f"{cell:>{width}}" for cell, (_, width) in zip(cells, COLUMNS, strict=True))
+        row = "".join(f"{cell:>{width}}" for cell, (_, width) in zip(cells, self._columns, strict=False))
         return f"{number:>4}{row}" if self._several else row
+
+
+def _fitting(file: IO[str], taken: int) -> int:
+    """Return how many columns a terminal has room for beside what is taken; the bar tells the speed, too."""
+    try:
+        room = os.get_terminal_size(file.fileno()).columns - taken
+    except (OSError, ValueError):  # no terminal: all of them
+        return len(COLUMNS)
+    widths = accumulate(width for _, width in COLUMNS)
+    return sum(width <= room for width in widths) if room > 0 else len(COLUMNS)
 
 
 def number(value: float) -> str:
@@ -125,6 +138,10 @@ def number(value: float) -> str:
     return f"{value:.6g}"
 
 
+def _loss(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:.5f}"
+
+
 def _bar(file: IO[str], total: int) -> tuple[Any, Any]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
@@ -132,10 +149,10 @@ def _bar(file: IO[str], total: int) -> tuple[Any, Any]:
     bar = Progress(
         BarColumn(bar_width=24),
         TaskProgressColumn(),
-        TextColumn("{task.fields[rows]:,} rows, {task.fields[speed]:,.0f} rows/s, loss {task.fields[loss]:.5f}, ETA"),
+        TextColumn("{task.fields[rows]:,} rows, {task.fields[speed]:,.0f} rows/s, loss {task.fields[loss]}, ETA"),
         TimeRemainingColumn(),
         console=Console(file=file),
         auto_refresh=False,
         transient=True,
     )
-    return bar, bar.add_task("", total=total, rows=0, speed=0.0, loss=math.nan)
+    return bar, bar.add_task("", total=total, rows=0, speed=0.0, loss=_loss(math.nan))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import math
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
@@ -102,7 +102,7 @@ class Order:
         """
         usual = Order((), "").settings()
         told = {name: value for name, value in self.settings().items() if value != usual.get(name)}
-        return " ".join(f"{name} {_word(value)}" for name, value in sorted(told.items()))
+        return " ".join(word for name, value in sorted(told.items()) for word in _typed(name, value))
 
     # ---- parts
 
@@ -235,8 +235,29 @@ def class_weights(texts: tuple[str, ...]) -> dict[float, float]:
     return weights
 
 
+# Settings that are on unless their option turns them off.
+OFF = {"--intercept": "--no-intercept", "--zero-based": "--one-based"}
+
+
+def _typed(name: str, value: Any) -> list[str]:
+    """Return a setting as the words of its option.
+
+    >>> _typed("--cross", ["a*b", "a*c"]), _typed("--text", [["review", "words"]]), _typed("--intercept", False)
+    (['--cross', 'a*b', '--cross', 'a*c'], ['--text', 'review=words'], ['--no-intercept'])
+    """
+    if name == "--classes":
+        value = ",".join(f"{label:g}" for label in value)
+    if isinstance(value, bool):
+        return [name if value else OFF.get(name, f"{name}=false")]
+    if name == "--bits" and value is None:
+        value = 0
+    many = value if isinstance(value, (list, tuple)) else [value]
+    told = ["=".join(map(_word, one)) if isinstance(one, (list, tuple)) else _word(one) for one in many]
+    return [word for one in told for word in (name, shlex.quote(one))]
+
+
 def _word(value: Any) -> str:
-    return json.dumps(value) if isinstance(value, (list, dict)) else str(value)
+    return f"{value:g}" if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def _listed(labels: tuple[float, ...]) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Protocol, Self
 
@@ -186,7 +187,7 @@ class Run:
             features=None if featurizer is None else featurizer.spec.to_json(),
             names={} if featurizer is None else featurizer.arrays(),
             reading={"zero_based": order.zero_based},
-            history=[*map(report.record, session.lines), *map(report.record, session.passes)],
+            history=[report.record(told) for told in _in_order(session.lines, session.passes)],
             summary={**self.summary, "options": order.words(), "end_of_input": list(session.facts.position)},
         )
 
@@ -214,6 +215,11 @@ class Run:
         """Return a constant score as a prediction; of several classes it is the class."""
         learner, classes = self.session.learner, self.session.labels.classes
         return classes[int(score)] if learner.n_outputs > 1 else report.prediction(learner.loss, score)
+
+
+def _in_order(lines: Sequence[Line], passes: Sequence[Pass]) -> list[Line | Pass]:
+    """Return lines and passes as they were told: a pass behind its own lines."""
+    return sorted([*lines, *passes], key=lambda told: told.number)
 
 
 def check_output(path: str) -> None:
