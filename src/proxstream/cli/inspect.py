@@ -52,8 +52,8 @@ def inspect(
         columns = sorted({name for line in made.history for name in line}, key=_place)
         show(["", "# history", *table(columns, [[line.get(name) for name in columns] for line in made.history])])
     if made.summary:
-        told = made.summary.items()
-        show(["", "# summary", *facts((name, value) for name, value in told if name not in ASIDE)])
+        summary = made.summary.items()
+        show(["", "# summary", *facts((name, value) for name, value in summary if name not in ASIDE)])
 
 
 def _settings(model: Model) -> dict[str, Any]:
