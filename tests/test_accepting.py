@@ -46,7 +46,7 @@ def test_bad_labels_are_left_out_and_kept_with_their_places(format: str, kinds: 
     assume(n_good > 0)
     with pytest.MonkeyPatch.context() as patch:
         for n_parsers in (1, 2):
-            patch.setattr("proxstream.streams.parallel.processors", lambda n=n_parsers: n)
+            patch.setattr("proxstream.streams.parallel.parsers", lambda n=n_parsers: n)
             check(text, format, chunk_bytes, n_good, expected)
 
 

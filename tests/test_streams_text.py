@@ -221,7 +221,7 @@ def test_good_and_bad_lines_are_those_of_a_naive_parser(
         **options,
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parallel, "processors", lambda: n_threads)
+        patch.setattr(parallel, "parsers", lambda: n_threads)
         rows = [row for block in stream for row in rows_of(block)]
     assert (rows, stream.skipped) == expected_rows(text, format, bits, digits), text
 
@@ -229,7 +229,7 @@ def test_good_and_bad_lines_are_those_of_a_naive_parser(
 @pytest.mark.parametrize("n_threads", [1, 2, 4])
 @pytest.mark.parametrize("bad", [0, 1, 777, 1999])
 def test_rows_before_a_bad_line_come_first(bad: int, n_threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parallel, "processors", lambda: n_threads)
+    monkeypatch.setattr(parallel, "parsers", lambda: n_threads)
     lines = [b"%d 1:%d" % (i, i + 1) for i in range(2000)]
     lines[bad] = b"%d 1:" % bad
     lines[1500] = b"x" if bad < 1500 else lines[1500]  # a later one is not told of
@@ -242,7 +242,7 @@ def test_rows_before_a_bad_line_come_first(bad: int, n_threads: int, monkeypatch
 
 @pytest.mark.parametrize("n_threads", [1, 3])
 def test_a_qid_is_asked_of_all_rows_or_of_none(n_threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parallel, "processors", lambda: n_threads)
+    monkeypatch.setattr(parallel, "parsers", lambda: n_threads)
     text = b"# note\n\n" * 50 + b"1 qid:%d 2:1\n" * 300 % tuple(range(300))
     elements = list(ps.open_stream(io.BytesIO(text), "svmlight", chunk_bytes=100))
     assert [q for _, qid in elements for q in qid.tolist()] == list(range(300))

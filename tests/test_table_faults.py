@@ -194,7 +194,7 @@ def test_rows_and_faults_do_not_depend_on_the_number_of_parsers(records: list[by
     spec, answers = FeatureSpec(numeric="a", categorical="b", bits=12), []
     for n in (1, 2, 3):
         with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
-            patch.setattr("proxstream.streams.parallel.processors", lambda n=n: n)
+            patch.setattr("proxstream.streams.parallel.parsers", lambda n=n: n)
             kept, text = Path(folder) / "bad.txt", io.BytesIO(b"label,a,b\n" + b"".join(records))
             rows = read(text, "csv", spec, chunk_bytes=piece, on_error="quarantine", quarantine=kept)
             answers.append((rows, kept.read_text()))

@@ -11,6 +11,7 @@ quietly.
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Sequence
 from typing import Annotated
@@ -22,6 +23,7 @@ from . import certify, convert, evaluate, inspect, predict, reproduce, train
 from .common import Stopped, UsageError, guarded, spelled_out, told
 from .demo import demo
 
+NEW_OBJECTS = 100_000  # between two looks for garbage: what imports make stays, and to look through it took 0.1 s
 DONE, BAD_DATA, BAD_USAGE, INTERRUPTED = 0, 1, 2, 130
 
 app = typer.Typer(name="proxstream", add_completion=True, rich_markup_mode=None, pretty_exceptions_enable=False)
@@ -60,6 +62,7 @@ def main(args: Sequence[str] | None = None) -> int:
     """
     if args is None:  # the process is the command's own
         kernels.LOOK_FOR_BLAS = False
+        gc.set_threshold(NEW_OBJECTS)
     try:
         # In this mode typer returns the code of a typer.Exit, and what the command returned otherwise: None.
         words = spelled_out(sys.argv[1:] if args is None else args)

@@ -38,14 +38,14 @@ class Block(NamedTuple):
     parsed: Future[list[Parsed]]
 
 
-def processors() -> int:
-    """Return the number of processors that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def parsers() -> int:
+    """Return the number of threads to parse on: one a processor that this process may use, but not too many."""
+    return min(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1, MOST_PARSERS)
 
 
 def read_on_threads(job: Job, parser: Twinned) -> Iterator[Chunk]:
     """Yield the rows of a text source, from `job.start` on, parsed on as many threads as help."""
-    n = min(processors(), MOST_PARSERS)
+    n = parsers()
     if n == 1:
         return read_lines(job, parser)
     return read_lines(job, parser, lambda *told: ParallelReading(*told, n=n))
