@@ -323,7 +323,7 @@ def test_a_command_line_that_is_killed_is_resumed_to_the_same_bytes(files, tmp_p
 def test_the_command_line_names_what_a_cluster_cannot_do(files, tmp_path):
     for words, said in (
         (("--cluster", "local:1", "--algorithm", "sgd"), "is no sum over rows"),
-        (("--cluster", "local:1", "--holdout", "10"), "--holdout does not go with --cluster"),
+        (("--cluster", "local:1", "--average"), "--average does not go with --cluster"),
         (("--cluster", "local:1", "--algorithm", "certified"), "--algorithm certified does not go with --cluster"),
         (("--rows-per-round", "5"), "--rows-per-round goes with --cluster"),
     ):

@@ -111,7 +111,7 @@ def broken_off(monkeypatch: pytest.MonkeyPatch, there: Any, data: list[str], *wo
 
 
 def test_counts_survive_a_checkpoint(there: Any, files: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    words = "--on-error", "skip", "--checkpoint", 1
+    words = "--on-error", "skip", "--checkpoint", 1, "--holdout", 5
     broken_off(monkeypatch, there, files, *words)
     resumed = there(files, *words, "--resume", output="resumed.psm")
     there(files, *words)
@@ -124,3 +124,55 @@ def test_a_bad_row_is_named_where_it_stands(
 ) -> None:
     assert cli.main(["train", files[0], "-o", "m.psm", "--cluster", client.scheduler.address, "--quiet"]) == 1
     assert f"{files[0]}:1:1: found 'what'" in capsys.readouterr().err
+
+
+# ---- held-out rows
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--holdout", "7", "--passes", "3"),
+        ("--holdout", "0.3", "--class-weight", "1=2.5"),
+        ("--holdout", "FILE", "--passes", "9", "--early-stop", "1"),  # whose rows have another truth
+    ],
+    ids=lambda words: words[1],
+)
+def test_rows_of_one_file_are_held_out_as_without_a_cluster(there: Any, files: list[str], words: Any) -> None:
+    words = [*(files[1] if word == "FILE" else word for word in words), "--on-error", "skip", "--l1", "1e-3"]
+    one, two = (train(files[:1], *words) for train in (there, here))
+    held_out = [[told["held_out_loss"] for told in model.history if "held_out_loss" in told] for model in (one, two)]
+    assert held_out[0] == held_out[1]
+    assert one.summary["held_out_loss"] == two.summary["held_out_loss"] == min(held_out[0])
+    for name in ("passes", "progressive_loss", "accuracy", "auc", "best_constant", "rows"):
+        assert one.summary[name] == two.summary[name]
+    same_learner(one, two)
+    if "--early-stop" in words:
+        assert len(held_out[0]) == 2
+
+
+@pytest.mark.parametrize("rows", [100, 700])
+def test_which_rows_of_several_files_are_held_out(there: Any, tmp_path: Path, rows: int) -> None:
+    """A model that says 0 of each row has losses that tell which rows they are of: each third of its own file."""
+    labels = [np.arange(1.0, n) ** 2 / n for n in (500, 3, 1001)]
+    for k, y in enumerate(labels):
+        (tmp_path / f"{k}.svm").write_text("".join(f"{label:.17g} 1:1\n" for label in y))
+    data = [str(tmp_path / f"{k}.svm") for k in range(3)]
+    silent = "--loss", "squared", "--l1", 1e12, "--no-intercept", "--dtype", "float64", "--rows-per-round", rows
+    model = there(data, *silent, "--holdout", 3)
+    out = np.concatenate([y[2::3] for y in labels])
+    learned = np.concatenate([y[np.arange(len(y)) % 3 != 2] for y in labels])
+    assert model.summary["nonzeros"] == 0
+    np.testing.assert_allclose(model.summary["held_out_loss"], np.mean(out**2) / 2, rtol=1e-12)
+    np.testing.assert_allclose(model.summary["progressive_loss"], np.mean(learned**2) / 2, rtol=1e-12)
+
+
+def test_early_stopping_survives_a_checkpoint(there: Any, files: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of another truth tell after the second pass that the first was best."""
+    words = "--on-error", "skip", "--holdout", files[1], "--early-stop", 1, "--passes", 9, "--checkpoint", 1
+    data, words = files[::2], (*words, "--rows-per-round", 5_000)
+    broken_off(monkeypatch, there, data, *words)  # in the second pass
+    resumed = there(data, *words, "--resume", output="resumed.psm")
+    there(data, *words)
+    assert resumed.summary["passes"] == 2
+    assert Path("resumed.psm").read_bytes() == Path("there.psm").read_bytes()

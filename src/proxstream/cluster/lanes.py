@@ -20,6 +20,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,6 +32,7 @@ from ..engines.sums import Sums
 from ..estimators.rows import Batch, blocks
 from ..learner import Learner
 from ..training import metrics
+from ..training.heldout import added
 from .parts import FilePart
 from .reading import Found, Place, Reader, sliced
 
@@ -52,7 +54,8 @@ class Job:
 
     `round` numbers the state that it starts from; in a `fresh` run the first is that of a learner that knows nothing.
     `slices` are the rows of partitions in memory; of files they are `rows` behind `place`, and `lanes` have some. Where
-    the last round has yet to tell both, `place` is None. With `tally` predictions are counted as well as losses.
+    the last round has yet to tell both, `place` is None. With `tally` predictions are counted as well as losses;
+    `held_out` is the share of each file's rows that are predicted where they stand and not learned.
     """
 
     run: str
@@ -67,6 +70,7 @@ class Job:
     slices: tuple[Slice, ...] = ()
     place: Place | None = None
     tally: bool = False
+    held_out: Fraction = Fraction(0)
 
 
 Counts = dict[str, tuple[Array, Array]]  # by name: places in a flat array, and what is added there
@@ -213,21 +217,34 @@ def _learned(job: Job, learner: Learner, found: Found, rows: list[RowBlock]) -> 
     start = sums.before(learner.engine, sums.touched(learner.n_features, indices))
     began = learner.loss_sums
     tally = metrics.tally(learner.loss, learner.n_outputs) if job.tally and job.count else None
+    place = found.place
     for block in rows:
-        scores = learner.learn(block, count=job.count)
+        learned = block._replace(c=np.maximum(block.c, 0.0)) if job.held_out else block
+        scores = learner.learn(learned, count=job.count)
         if tally is not None:
-            tally.add(scores, block.y, block.c / job.lanes)
+            tally.add(scores, learned.y, learned.c / job.lanes)
+        if job.held_out:
+            place = _suffered(place, learner, block, scores, job.lanes)
     ended = learner.loss_sums
     changes = sums.taken_back(learner.engine, start, job.lanes)
     learner.loss_sums = began
     losses = np.array(ended) if changes.exact else (np.array(ended) - began) / job.lanes
     label = [batch for batch in found.batches if batch.n_rows][-1].y[-1]
     told = told._replace(
+        place=place,
         sent=changes.n_bytes,
         last=(label, scores[-1], int(rows[-1].indptr[-1] - rows[-1].indptr[-2])),
         counts=None if tally is None else {name: _sparse(array) for name, array in tally.arrays.items()},
     )
     return Update(False, changes, losses, (told,))
+
+
+def _suffered(place: Place, learner: Learner, rows: RowBlock, scores: Array, lanes: int) -> Place:
+    """Return the place with the losses of rows that are held out, whose weights are below 0."""
+    out = np.flatnonzero(rows.c < 0.0)
+    losses = learner.suffered(scores[out], rows.y[out])
+    loss, weight = added((place.loss, place.weight), losses, -rows.c[out] / lanes)
+    return place._replace(loss=loss, weight=weight)
 
 
 def _sparse(array: Array) -> tuple[Array, Array]:
@@ -250,11 +267,11 @@ def _weighed(block: RowBlock, dtype: Any, lanes: int) -> RowBlock:
 
 def _read(job: Job, files: list[FilePart]) -> Found:
     """Read a lane's next rows, with the reader that stands there if this worker has it."""
-    reader = _STORE.take_reader(job.run, job.lane)
-    if reader is None or reader.place != job.place:
+    reader, place = _STORE.take_reader(job.run, job.lane), job.place or Place()
+    if reader is None or not reader.at(place):
         if reader is not None:
             reader.close()
-        reader = Reader(files, job.place or Place())
+        reader = Reader(files, place, job.held_out)
     try:
         found = reader.read(job.rows)
     except BaseException:

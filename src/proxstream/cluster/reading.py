@@ -8,6 +8,7 @@ lane has come to, not how often it was told.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
@@ -15,24 +16,33 @@ import numpy as np
 from ..blocks import RowBlock
 from ..estimators.rows import Batch, part
 from ..streams.base import Chunk, Position
+from ..training.heldout import held
 from .parts import FilePart, whole
 
 
 class Place(NamedTuple):
     """Where a lane stands: the number of its partition, the chunk's beginning in a file, rows behind that.
 
-    `skipped` counts the bad rows of the files before.
+    `skipped` counts the bad rows of the files before, `number` the rows of this file; `loss` and `weight` are the sums
+    over rows that were held out in this pass.
     """
 
     part: int = 0
     position: Position = Position()
     row: int = 0
     skipped: int = 0
+    number: int = 0
+    loss: float = 0.0
+    weight: float = 0.0
 
     @property
     def left_out(self) -> int:
         """Bad rows that the lane has passed in this pass, up to the chunk's beginning."""
         return self.skipped + self.position.skipped
+
+    def next_part(self) -> Place:
+        """Return the beginning of the next partition."""
+        return self._replace(part=self.part + 1, position=Position(), row=0, skipped=self.left_out, number=0)
 
 
 class Found(NamedTuple):
@@ -73,14 +83,30 @@ def _joined(several: list[Batch]) -> Batch:
     return Batch(block._replace(y=y, c=c), y, c, columns=max(batch.columns for batch in several))
 
 
+def marked(batch: Batch, share: Fraction, before: int) -> Batch:
+    """Return rows, before which a file has so many, with minus their weights where they are held out.
+
+    So a row that is held out keeps its place and its weight until it is scored, whatever becomes of its label.
+    """
+    c = batch.c if len(batch.c) else np.ones(batch.n_rows)
+    return batch._replace(c=np.where(held(share, before, batch.n_rows), -c, c))
+
+
 class Reader:
     """A lane's files, being read: a chunk, and how many of its rows have been taken."""
 
-    def __init__(self, files: list[FilePart], place: Place) -> None:
-        self._files, self.place = files, place
+    def __init__(self, files: list[FilePart], place: Place, held_out: Fraction) -> None:
+        self._files, self.place, self._held_out = files, place, held_out
         self._chunks: Iterator[Chunk] = iter(())
         self._chunk: Chunk | None = None
         self._open = False
+
+    def at(self, place: Place) -> bool:
+        """Tell whether the reader stands there; it then goes on from what was counted up to there."""
+        if self.place[:3] != place[:3]:
+            return False
+        self.place = place
+        return True
 
     def read(self, rows: int) -> Found:
         """Take the next rows; fewer are there at the end alone."""
@@ -92,15 +118,16 @@ class Reader:
                     self._chunks, self._open = self._files[self.place.part].chunks(start, empty=True), True
                 self._chunk = next(self._chunks, None)
                 if self._chunk is None:
-                    self.place, self._open = Place(self.place.part + 1, skipped=self.place.left_out), False
+                    self.place, self._open = self.place.next_part(), False
                     continue
             taken, stop = self.place.row, min(self.place.row + rows, self._chunk.rows.n_rows)
             block = self._chunk.rows
             if taken < stop:
-                batches.append(cut(Batch(block, block.y, block.c), taken, stop))
+                batch = cut(Batch(block, block.y, block.c), taken, stop)
+                batches.append(marked(batch, self._held_out, self.place.number) if self._held_out else batch)
                 rows -= stop - taken
                 n_bytes += self._chunk.n_bytes * stop // block.n_rows - self._chunk.n_bytes * taken // block.n_rows
-                self.place = self.place._replace(row=stop)
+                self.place = self.place._replace(row=stop, number=self.place.number + stop - taken)
             if stop == block.n_rows:
                 self.place = self.place._replace(position=self._chunk.end, row=0)
                 self._chunk = None

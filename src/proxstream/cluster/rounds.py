@@ -24,6 +24,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import Any, NamedTuple
 from uuid import uuid4
 
@@ -78,6 +79,8 @@ class Plan:
     passes : partitions in the order of each pass
     fresh : the learner knows nothing yet
     tally : predictions are counted, and told
+    held_out : share of each file's rows that are predicted and not learned
+    settled : each pass ends before the next begins, and the learner then holds the state
     """
 
     lanes: int
@@ -85,6 +88,8 @@ class Plan:
     passes: Sequence[Sequence[int]]
     fresh: bool = True
     tally: bool = False
+    held_out: Fraction = Fraction(0)
+    settled: bool = False
 
 
 @dataclass
@@ -138,6 +143,8 @@ class Rounds:
     plan : Plan
     on_round : function of a Round and what the lanes told, optional
         Called after each round.
+    on_pass : function, optional
+        Called after each pass, once or more; tells whether to go on, for which the plan must be `settled`.
     wants : function of two numbers of rows, optional
         Whether the learner is to hold the state when a round is told that ends between them, counted from the beginning
         of the pass. It costs the state's way to the client, and a wait for it.
@@ -155,6 +162,7 @@ class Rounds:
         plan: Plan,
         *,
         on_round: Callable[[Round, tuple[Told, ...]], None] | None = None,
+        on_pass: Callable[[], bool] | None = None,
         wants: Callable[[int, int], bool] | None = None,
         standing: Standing | None = None,
     ) -> None:
@@ -162,7 +170,8 @@ class Rounds:
         self.run_name = f"proxstream-{uuid4().hex[:12]}"
         self.standing = Standing() if standing is None else standing
         self.rounds: list[Round] = []
-        self._settings, self._labelled, self._on_round, self._wants = settings, labelled, on_round, wants
+        self._settings, self._labelled, self._wants = settings, labelled, wants
+        self._on_round, self._on_pass = on_round, on_pass
         self._loaded: dict[int, Any] = {}
         self._files: dict[tuple[int, int], Future] = {}  # by pass and lane
         self._attempt = self._faults = 0
@@ -193,6 +202,9 @@ class Rounds:
         submitted: deque[_Submitted] = deque()
         began = time.perf_counter()
         while True:
+            # Not while rounds are learned again: their passes have been told of.
+            if not submitted and planned.ended and self._at == standing.round and not self._pass_ended():
+                return
             while self._may_submit(submitted, planned):
                 entry = self._submit(planned, self._at + len(submitted), submitted)
                 submitted.append(entry)
@@ -225,7 +237,7 @@ class Rounds:
             return False
         if not submitted:
             return True
-        if planned.ended and submitted[-1].uneven:
+        if planned.ended and (self.plan.settled or submitted[-1].uneven):
             return False
         return not self._wanted(submitted) and (submitted[-1].number + 1) % CUT != 0
 
@@ -275,6 +287,7 @@ class Rounds:
                 tuple(Slice(k, start, stop) for k, (_, start, stop) in enumerate(slices)),
                 Place() if turned else None if submitted else places.places[lane],
                 self.plan.tally,
+                self.plan.held_out,
             )
             data = self._data(after, lane, slices)
             jobs.append(job)
@@ -366,10 +379,15 @@ class Rounds:
         slots = [address for address, threads in sorted(self.client.nthreads().items()) for _ in range(threads)]
         self._homes = [[slots[i * len(slots) // self.plan.lanes % len(slots)]] for i in range(self.plan.lanes)]
 
+    def _pass_ended(self) -> bool:
+        """Tell that the pass has ended in which the run stands; return whether to go on."""
+        return self._on_pass is None or self._on_pass()
+
     def _tell(self, told: News, places: Places, seconds: float) -> None:
         standing, self._faults = self.standing, 0
         standing.round += 1
         if places.number > standing.number:
+            self._pass_ended()
             standing.number, standing.pass_rows = places.number, 0
         rows = sum(lane.rows for lane in told.told)
         standing.rows += rows

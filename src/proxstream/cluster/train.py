@@ -2,13 +2,18 @@
 
 It shows what `training.run.Run` shows and writes the same model file. Lines of the table stand at the ends of rounds:
 the first behind each number of rows at which a line is due. Its last row is that of the lane told last.
+
+Rows are held out by their number in their own file, where one stream counts through all files: so they are the same
+rows whatever the lanes. Each is predicted where it stands, by what its lane knows then, as the rows are that the lane
+learns. A file that is held out is read by the client, after each pass, with the state that all lanes have come to.
 """
 
 from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -18,12 +23,13 @@ from .._checks import Array
 from ..estimators.rows import Batch
 from ..learner import Learner
 from ..model import Model
-from ..training import metrics, report
+from ..streams import open_stream
+from ..training import heldout, metrics, report
 from ..training.labels import Labels
 from ..training.order import Order
 from ..training.report import Line, Pass
 from ..training.run import Watch
-from ..training.session import Facts, Interrupted, floats, plain
+from ..training.session import Facts, Interrupted, floats, plain, under
 from .checkpoint import Keeper
 from .estimator import lanes_of, rows_of, settings_of
 from .lanes import Told
@@ -32,8 +38,6 @@ from .rounds import Plan, Round, Rounds, Standing
 
 # What only one stream can do.
 REFUSED = {
-    "holdout": "rows held out are chosen in the order of one stream",
-    "early_stop": "it needs rows held out",
     "initial": "partial_fit of a DaskStreamClassifier goes on from a model",
     "pairs": "a ranker's queries lie in one stream",
     "average": "means of the weights do not add",
@@ -63,6 +67,7 @@ class Session:
         self.lines: list[Line] = []
         self.passes: list[Pass] = []
         self.tally = metrics.tally(learner.loss, learner.n_outputs)
+        self.best: dict[str, Array] = {}  # the state of the best pass
         self.mean_loss = math.nan  # of predictions made before their rows were first learned
 
     def count(self, told: tuple[Told, ...]) -> None:
@@ -77,13 +82,12 @@ class Session:
             return None
         label, scores, features = last
         sums, before = self.learner.loss_sums, self.facts.last_line
-        since = (sums[0] - before[0]) / (sums[1] - before[1]) if sums[1] > before[1] else math.nan
         self.facts.last_line = sums
         made = Line(
             number=self.facts.number + 1,
             rows=self.facts.rows,
             mean_loss=self.mean_loss,
-            since_last=since,
+            since_last=heldout.mean(sums, before),
             label=float(label),
             prediction=self.shown(report.prediction(self.learner.loss, scores)),
             features=features,
@@ -96,25 +100,43 @@ class Session:
         """Return a prediction as it is told: of several classes the label in place of its number."""
         return self.labels.classes[int(prediction)] if self.learner.n_outputs > 1 else prediction
 
+    def end_pass(self, held_out: tuple[float, float]) -> Pass:
+        """Enter the pass that has ended, with the sums of loss and weight over rows held out."""
+        facts = self.facts
+        ended = Pass(facts.number + 1, facts.rows, self.mean_loss, heldout.mean(held_out))
+        self.passes.append(ended)
+        if heldout.is_best(self.passes):
+            facts.best_pass = facts.number
+        facts.number, facts.rows = facts.number + 1, 0
+        return ended
+
+    def arrays(self) -> dict[str, Array]:
+        """Return the arrays that the session remembers beside those of the learner, not copied."""
+        found = {f"tally.{name}": array for name, array in self.tally.arrays.items()}
+        return found | {f"best.{name}": array for name, array in self.best.items()}
+
     def record(self) -> dict[str, Any]:
         """Return the numbers that the session remembers beside a run's standing, as JSON knows them."""
         facts = self.facts
         return {
             "number": facts.number,
             "rows": facts.rows,
+            "best_pass": facts.best_pass,
             "mean_loss": self.mean_loss,
             "last_line": list(facts.last_line),
             "lines": [plain(line) for line in self.lines],
             "passes": [plain(one) for one in self.passes],
         }
 
-    def restore(self, record: dict[str, Any], tally: dict[str, Array]) -> None:
+    def restore(self, record: dict[str, Any], arrays: dict[str, Array]) -> None:
         """Go on from what was kept."""
         self.facts.number, self.facts.rows, self.mean_loss = record["number"], record["rows"], record["mean_loss"]
+        self.facts.best_pass = record["best_pass"]
         self.facts.last_line = (record["last_line"][0], record["last_line"][1])
         self.lines = [Line(*floats(line)) for line in record["lines"]]
         self.passes = [Pass(*floats(one)) for one in record["passes"]]
-        metrics.restore(self.tally, tally)
+        metrics.restore(self.tally, under("tally.", arrays))
+        self.best = under("best.", arrays)
 
 
 class ClusterRun:
@@ -141,14 +163,17 @@ class ClusterRun:
         everything = list(range(len(self.parts)))
         lanes = lanes_of(client, None, len(self.parts))
         plan = Plan(lanes, rows_of(rows, lanes, learner.n_features), [everything] * order.passes, tally=True)
+        self._held_out = bool(order.holdout) and order.share() is None  # a file of its own
+        plan = replace(plan, held_out=order.share() or Fraction(0), settled=self._held_out or order.early_stop > 0)
         self.keeper = Keeper(f"{order.output}.ckpt", {**_plain(order.settings()), "files": list(order.data)})
         standing = Standing()
         kept = self.keeper.find() if order.resume else None
         if kept is not None:
-            plan, standing, self.resumed = kept.plan, kept.standing, True
+            plan = replace(kept.plan, held_out=plan.held_out, settled=plan.settled)
+            standing, self.resumed = kept.standing, True
             learner.load_state_dict(kept.arrays)
             self.session.restore(kept.record, kept.more)
-        self._plan, self._stopped = plan, False
+        self._plan, self._stopped, self._ended = plan, False, False
         labelled = FileLabels(order.labels(), order.on_error != "stop")
         self.rounds = Rounds(
             client,
@@ -158,6 +183,7 @@ class ClusterRun:
             labelled,
             plan,
             on_round=self._after_round,
+            on_pass=self._after_pass,
             wants=self._wants,
             standing=standing,
         )
@@ -169,12 +195,10 @@ class ClusterRun:
 
         self.watch.started(self)  # type: ignore[arg-type]
         self.rounds()
-        if self._stopped:
+        if self._stopped and not self._ended:
             raise Interrupted
-        if not self.session.facts.all_rows:
-            raise ValueError(f"{', '.join(self.order.data)}: no rows to learn from")
-        self._count(self.rounds.standing)
-        self._end_pass(self.order.passes)
+        if self.session.best:
+            self.session.learner.load_state_dict(self.session.best)
         modelfile.save(self.model(), self.order.output, weights_only=self.order.weights_only)
         self.keeper.clear()
 
@@ -186,7 +210,7 @@ class ClusterRun:
     def keep(self) -> None:
         """Write a checkpoint now."""
         session = self.session
-        self.keeper.keep(session.learner, self._plan, self.rounds.standing, session.record(), session.tally.arrays)
+        self.keeper.keep(session.learner, self._plan, self.rounds.standing, session.record(), session.arrays())
 
     def _count(self, standing: Standing) -> None:
         facts = self.session.facts
@@ -195,9 +219,7 @@ class ClusterRun:
         facts.bad_labels = standing.bad_labels
 
     def _after_round(self, ended: Round, told: tuple[Told, ...]) -> None:
-        session, number = self.session, self.rounds.standing.number
-        if number > session.facts.number:
-            self._end_pass(number)
+        session = self.session
         self._count(self.rounds.standing)
         session.count(told)
         session.facts.rows += ended.rows
@@ -213,12 +235,31 @@ class ClusterRun:
         """Tell that a line or a checkpoint may be due, for both of which the state is looked at."""
         return bool(self.order.checkpoint) or report.next_told(low, self.order.progress_every) <= high
 
-    def _end_pass(self, number: int) -> None:
-        session = self.session
-        ended = Pass(number, session.facts.rows, session.mean_loss, math.nan)
-        session.passes.append(ended)
-        session.facts.number, session.facts.rows = number, 0
+    def _after_pass(self) -> bool:
+        session, standing, patience = self.session, self.rounds.standing, self.order.early_stop
+        if session.facts.number > standing.number:  # told before
+            return not self._ended
+        self._count(standing)
+        if not session.facts.all_rows:
+            raise ValueError(f"{', '.join(self.order.data)}: no rows to learn from")
+        sums = [(place.loss, place.weight) for place in standing.places]
+        held_out = self._file_losses() if self._held_out else (sum(a for a, _ in sums), sum(b for _, b in sums))
+        ended = session.end_pass(held_out)
         self.watch.passed(ended, self)  # type: ignore[arg-type]
+        if patience and session.facts.best_pass == ended.number - 1:
+            session.best = session.learner.state_dict()
+        waited = ended.number - 1 - session.facts.best_pass
+        self._ended = ended.number == self.order.passes or 0 < patience <= waited
+        return not self._ended
+
+    def _file_losses(self) -> tuple[float, float]:
+        """Return the sums of loss and weight over the rows of a file."""
+        order, labels, skip = self.order, self.session.labels, self.order.on_error != "stop"
+        reading = order.reading() | {"on_error": "skip" if skip else "stop", "quarantine": None}
+        features = order.features if self.parts.features is None else self.parts.features
+        with open_stream([order.holdout], order.format, features=features, **reading) as stream:
+            rows = ((labels.read_chunk(chunk, stream.names, skip=skip).rows, None) for chunk in stream.chunks())
+            return heldout.losses_of(self.session.learner, rows)
 
     def model(self) -> Model:
         """Return the model."""
@@ -247,6 +288,7 @@ class ClusterRun:
             value = best.value if learner.n_outputs > 1 else report.prediction(learner.loss, best.value)
             facts |= {"best_constant": session.shown(value), "best_constant_loss": best.loss}
         facts |= session.tally.facts()
+        facts |= heldout.summary(session.passes, bool(self.order.early_stop))
         return facts | {"nonzeros": learner.count_nonzero(), "weights": learner.n_features * learner.n_outputs}
 
 

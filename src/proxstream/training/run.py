@@ -6,7 +6,6 @@ what makes a run safe to kill: the model takes its place as a whole, and only th
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Sequence
 from functools import cached_property
@@ -17,7 +16,7 @@ from ..model import Model
 from ..streams import Position, open_stream
 from ..streams.features import FeatureSpec
 from ..streams.featurizer import Featurizer
-from . import report
+from . import heldout, report
 from .checkpoint import Keeper, Kept
 from .order import Order
 from .report import Line, Pass
@@ -205,9 +204,7 @@ class Run:
         if best is not None:
             facts |= {"best_constant": self._shown(best.value), "best_constant_loss": best.loss}
         facts |= session.tally.facts()
-        held_out = [one.held_out_loss for one in session.passes if not math.isnan(one.held_out_loss)]
-        if held_out:
-            facts["held_out_loss"] = min(held_out) if self.order.early_stop else held_out[-1]
+        facts |= heldout.summary(session.passes, bool(self.order.early_stop))
         learner = session.learner
         return facts | {"nonzeros": learner.count_nonzero(), "weights": learner.n_features * learner.n_outputs}
 

@@ -22,11 +22,10 @@ import numpy as np
 
 from .._checks import Array
 from ..blocks import RowBlock
-from ..engines.ranking import RankingEngine
 from ..engines.threads import part
 from ..learner import Learner
 from ..streams.base import Chunk, Position
-from . import metrics, report
+from . import heldout, metrics, report
 from .labels import Labels
 from .report import Line, Pass
 
@@ -138,7 +137,7 @@ class Session:
     @property
     def mean_loss(self) -> float:
         """The mean loss of this pass so far."""
-        return _mean(self.learner.loss_sums, self.facts.pass_began)
+        return heldout.mean(self.learner.loss_sums, self.facts.pass_began)
 
     @property
     def progressive_loss(self) -> float:
@@ -224,7 +223,7 @@ class Session:
         if held is not None:
             out = np.flatnonzero(held)
             suffered = learner.suffered(scores[out], rows.y[out])
-            facts.held_out = _added(facts.held_out, suffered, rows.c[out] if len(rows.c) else rows.c)
+            facts.held_out = heldout.added(facts.held_out, suffered, rows.c[out] if len(rows.c) else rows.c)
         if first:
             self.tally.add(scores, learned.y, learned.c)
         return scores
@@ -239,12 +238,9 @@ class Session:
                 self._occurred = np.union1d(self._occurred, new)
 
     def _held(self, n_rows: int) -> Array | None:
-        """Tell which of the next rows are held out: row i (from 1) when floor(i f) is above floor((i - 1) f)."""
+        """Tell which of the next rows are held out."""
         share = self.plan.held_out
-        if share == 0:
-            return None
-        counted = np.arange(self.facts.rows, self.facts.rows + n_rows + 1) * share.numerator // share.denominator
-        return np.asarray(counted[1:] > counted[:-1])
+        return heldout.held(share, self.facts.rows, n_rows) if share else None
 
     def _tell(self, rows: RowBlock, scores: Array, label: float) -> None:
         """Enter a line about the last of these rows."""
@@ -253,8 +249,8 @@ class Session:
         line = Line(
             number=facts.number + 1,
             rows=facts.rows,
-            mean_loss=_mean(sums, facts.pass_began),
-            since_last=_mean(sums, facts.last_line),
+            mean_loss=heldout.mean(sums, facts.pass_began),
+            since_last=heldout.mean(sums, facts.last_line),
             label=label,
             prediction=self._prediction(scores),
             features=int(rows.indptr[-1] - rows.indptr[-2]),
@@ -280,14 +276,14 @@ class Session:
             raise NoRowsError("there are no rows to learn from")
         if self._held_out is not None:
             facts.held_out = self._held_out_losses(self._held_out)
-        ended = Pass(facts.number + 1, facts.rows, self.mean_loss, _mean(facts.held_out, (0.0, 0.0)))
+        ended = Pass(facts.number + 1, facts.rows, self.mean_loss, heldout.mean(facts.held_out))
         self.passes.append(ended)
         if self._on_pass is not None:
             self._on_pass(ended)
         if facts.number > 0:  # the progressive loss is that of rows never seen
             learner.loss_sums = facts.pass_began
         if plan.early_stop:
-            self._compare(ended)
+            self._compare()
         waited = facts.number - facts.best_pass
         facts.done = facts.number + 1 >= plan.passes or 0 < plan.early_stop <= waited
         if facts.done:
@@ -308,31 +304,17 @@ class Session:
             negatives=facts.negatives,
         )
 
-    def _compare(self, ended: Pass) -> None:
+    def _compare(self) -> None:
         """Keep the model if no earlier pass has a held-out loss as low."""
-        best = min((one.held_out_loss for one in self.passes[:-1]), default=math.inf)
-        if ended.held_out_loss < best:
+        if heldout.is_best(self.passes):
             self.facts.best_pass = self.facts.number
             self.best = self.learner.state_dict()
 
     def _held_out_losses(self, source: Source) -> tuple[float, float]:
         """Return the sums of loss and of weight over rows that are predicted and not learned."""
-        learner, sums = self.learner, (0.0, 0.0)
-
-        def add(scores: Array, rows: RowBlock) -> None:
-            nonlocal sums
-            sums = _added(sums, learner.suffered(scores, rows.y), rows.c)
-
-        still: Any = _Still(learner)
-        pairs = RankingEngine(still) if learner.ranking else None
-        for chunk in self._waited(source.chunks(Position())):
-            rows = self.labels.read_chunk(chunk, source.names, skip=self.plan.skip_bad).rows
-            rows = rows._replace(data=rows.data.astype(learner.dtype, copy=False))
-            if pairs is None:
-                add(learner.predict(rows), rows)
-            else:
-                pairs.learn(rows, chunk.qid, each=add)
-        return sums
+        skip, chunks = self.plan.skip_bad, self._waited(source.chunks(Position()))
+        rows = ((self.labels.read_chunk(chunk, source.names, skip=skip).rows, chunk.qid) for chunk in chunks)
+        return heldout.losses_of(self.learner, rows)
 
     # ---- what is remembered
 
@@ -359,32 +341,13 @@ class Session:
         self.began = _pair(told.pop("began"))
         pairs: dict[str, Any] = {name: _pair(told.pop(name)) for name in ("pass_began", "last_line", "held_out")}
         self.facts = Facts(position=Position(*told.pop("position")), **pairs, **told)
-        self.learner.load_state_dict(_under("learner.", arrays))
-        self.best = _under("best.", arrays)
-        metrics.restore(self.tally, _under("tally.", arrays))
+        self.learner.load_state_dict(under("learner.", arrays))
+        self.best = under("best.", arrays)
+        metrics.restore(self.tally, under("tally.", arrays))
 
 
-class _Still:
-    """An engine that predicts where it is told to learn: what becomes of pairs without learning them."""
-
-    def __init__(self, learner: Learner) -> None:
-        self.learn = lambda rows, n_threads: learner.predict(rows)
-
-
-def _added(sums: tuple[float, float], losses: Array, c: Array) -> tuple[float, float]:
-    """Return the sums of weight times loss and of weight with more terms, added one after another."""
-    weights = c if len(c) else np.ones(len(losses))
-    terms = np.stack((weights * losses, weights))
-    loss, weight = np.cumsum(np.concatenate((np.reshape(sums, (2, 1)), terms), axis=1), axis=1)[:, -1]
-    return float(loss), float(weight)
-
-
-def _mean(sums: tuple[float, float], before: tuple[float, float]) -> float:
-    weight = sums[1] - before[1]
-    return (sums[0] - before[0]) / weight if weight > 0.0 else math.nan
-
-
-def _under(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
+def under(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """Return the arrays whose names begin with this, without it."""
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
