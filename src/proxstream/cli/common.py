@@ -6,12 +6,15 @@ import json
 import math
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import wraps
+from glob import glob
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from .._paths import named
 
 if TYPE_CHECKING:
     from ..blocks import RowBlock
@@ -69,8 +72,9 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def run(*args: Any, **options: Any) -> None:
         try:
-            command(*args, **options)
-            sys.stdout.flush()
+            with named("stdout"):  # all other files have told their names
+                command(*args, **options)
+                sys.stdout.flush()
         except BrokenPipeError:
             # What is still in the buffer would be written, and refused, when Python ends.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -88,6 +92,21 @@ def told(error: BaseException) -> str:
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         return f"{error.filename}: {error.strerror}"
     return " ".join(str(error).split()) or type(error).__name__
+
+
+def check_places(outputs: Mapping[str, str | None], inputs: Iterable[str | None]) -> None:
+    """Refuse to write over a file that is read, or two files to one place; `outputs` are told by their options."""
+    found = {os.path.realpath(path) for word in inputs if word for path in (word, *glob(word)) if os.path.isfile(path)}
+    taken: dict[str, str] = {}
+    for option, path in outputs.items():
+        if not path or (os.path.exists(path) and not os.path.isfile(path)):  # a pipe or a device takes all that comes
+            continue
+        place = os.path.realpath(path)
+        if place in found:
+            raise UsageError(f"{option} {path} would be written over what is read")
+        if place in taken:
+            raise UsageError(f"{option} {path} would be written over {taken[place]}")
+        taken[place] = option
 
 
 # -- models and data -----------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from typing import Annotated, Any, BinaryIO
 
 import typer
 
-from .common import Format, features_of, usage
+from .common import Format, check_places, features_of, usage
 
 MODELS = {".json": "json", ".txt": "text", ".onnx": "onnx"}
 
@@ -56,6 +56,7 @@ def convert(
     tables become other tables. OUT is written whole or not at all.
     """
     if is_model(source):
+        check_places({"OUT": target}, [source])
         _convert_model(source, target, to)
         return
     told = {"label": label, "weight": weight, "qid": qid, "bits": bits or None, "crosses": cross or (), "names": names}

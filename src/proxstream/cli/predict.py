@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .common import Data, Format, ModelFile, OneBased, open_data
+from .common import Data, Format, ModelFile, OneBased, check_places, open_data
 
 if TYPE_CHECKING:
     from .._checks import Array
@@ -46,6 +46,7 @@ def predict(
 
     if output not in OUTPUTS:
         raise typer.BadParameter(f"--output must be one of {', '.join(OUTPUTS)}, got {output!r}")
+    check_places({"-o": file}, [model, *data])
     made = load_model(model)
     if output == "probabilities" and output not in made.outputs:
         told = " or ".join(made.outputs)

@@ -9,6 +9,7 @@ import sys
 import time
 from typing import IO, TYPE_CHECKING, Any, Self
 
+from .._paths import named
 from .table import Table, number
 
 if TYPE_CHECKING:
@@ -45,7 +46,8 @@ class Show:
     def __exit__(self, *_: object) -> None:
         self.stop()
         if self._file is not None:
-            self._file.close()
+            with named(self._path or ""):
+                self._file.close()
 
     # ---- what a run calls
 
@@ -148,7 +150,8 @@ class Show:
         if self._file is not None:
             if "summary" not in told:
                 told = {**told, "seconds": round(self._table.seconds, 6)}
-            print(json.dumps(told), file=self._file, flush=True)
+            with named(self._path or ""):
+                print(json.dumps(told), file=self._file, flush=True)
 
     def _rewind(self, known: set[tuple[int, int, bool]]) -> None:
         """Keep the lines of the file that the session still knows: a run that was killed may have got further."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .common import Stopped, UsageError, usage
+from .common import Stopped, UsageError, check_places, usage
 from .show import Show
 
 if TYPE_CHECKING:
@@ -144,6 +144,8 @@ def train(
     files, parameters = _split(data)
     order = _order(files, parameters, told)
     given = {name for name in told if _is_given(context, name)} | set(parameters)
+    outputs = {"-o": output, "--metrics-file": metrics_file, "--on-error quarantine": quarantine}
+    check_places(outputs | {"checkpoint": f"{output}.ckpt"}, [*files, holdout])
     if cluster is None and "rows_per_round" in given:
         raise UsageError("--rows-per-round goes with --cluster")
     if cluster is not None:

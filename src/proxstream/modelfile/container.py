@@ -33,6 +33,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from .._checks import Array
+from .._paths import named
 
 FORMAT = "proxstream 1"
 LONGEST_HEADER = 1 << 25
@@ -127,19 +128,20 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     folder, name = os.path.split(target)
     temporary = os.path.join(folder, f".{name[:200]}.{secrets.token_hex(6)}.tmp")
     mode = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    descriptor = os.open(temporary, mode, 0o666)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        with contextlib.suppress(FileNotFoundError):
-            os.chmod(temporary, os.stat(target).st_mode & 0o7777)
-        os.replace(temporary, target)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
+    with named(path, temporary):
+        descriptor = os.open(temporary, mode, 0o666)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            with contextlib.suppress(FileNotFoundError):
+                os.chmod(temporary, os.stat(target).st_mode & 0o7777)
+            os.replace(temporary, target)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise
     if os.name == "posix":
         entry = os.open(folder or ".", os.O_RDONLY)
         try:

@@ -6,9 +6,11 @@ In the quarantine file a bad row is a line `# place: what was found, what was ex
 from __future__ import annotations
 
 import os
+from contextlib import AbstractContextManager
 from typing import IO, Any
 
 from .._checks import one_of
+from .._paths import named
 from .base import DataError, Position
 
 KEPT = 1 << 16  # bytes of a bad row that are kept at most
@@ -44,20 +46,26 @@ class Faults:
         if self._file is not None:
             cut = f" (its first {KEPT} bytes of {len(raw)})" if len(raw) > KEPT else ""
             entry = f"# {error}{cut}\n".encode() + raw[:KEPT].rstrip(b"\r\n") + b"\n"
-            self._file.write(entry)
+            with self._named():
+                self._file.write(entry)
             self.quarantined += len(entry)
 
     def mark(self, position: Position) -> Position:
         """Return the position with the bad rows so far, which are then on disk."""
         if self._file is not None:
-            self._file.flush()
+            with self._named():
+                self._file.flush()
         return position._replace(skipped=self.skipped, quarantined=self.quarantined)
 
     def end(self) -> None:
         """Close the quarantine file."""
         if self._file is not None:
-            self._file.close()
-            self._file = None
+            file, self._file = self._file, None
+            with self._named():
+                file.close()
+
+    def _named(self) -> AbstractContextManager[None]:
+        return named(self.path or "")
 
     def __enter__(self) -> Faults:
         return self

@@ -242,8 +242,8 @@ OFF = {"--intercept": "--no-intercept", "--zero-based": "--one-based"}
 def _typed(name: str, value: Any) -> list[str]:
     """Return a setting as the words of its option.
 
-    >>> _typed("--cross", ["a*b", "a*c"]), _typed("--text", [["review", "words"]]), _typed("--intercept", False)
-    (['--cross', 'a*b', '--cross', 'a*c'], ['--text', 'review=words'], ['--no-intercept'])
+    >>> _typed("--drop", ["a", "b"]), _typed("--text", [["review", "words"]]), _typed("--intercept", False)
+    (['--drop', 'a', '--drop', 'b'], ['--text', 'review=words'], ['--no-intercept'])
     """
     if name == "--classes":
         value = ",".join(f"{label:g}" for label in value)
