@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,10 @@ import pytest
 import proxstream as ps
 from proxstream import cli
 from proxstream.cluster.checkpoint import Keeper
+from proxstream.cluster.parts import FilePart
+from proxstream.cluster.quarantine import Quarantine
+from proxstream.cluster.reading import Place, Reader
+from proxstream.cluster.rounds import Rounds
 
 from .training_cases import clicks
 
@@ -176,3 +183,78 @@ def test_early_stopping_survives_a_checkpoint(there: Any, files: list[str], monk
     there(data, *words)
     assert resumed.summary["passes"] == 2
     assert Path("resumed.psm").read_bytes() == Path("there.psm").read_bytes()
+
+
+# ---- quarantine
+
+
+@pytest.mark.parametrize(("n_files", "passes"), [(1, 2), (3, 1)])
+def test_bad_rows_are_kept_as_without_a_cluster(there: Any, files: list[str], n_files: int, passes: int) -> None:
+    data = files[:n_files]
+    one = there(data, "--passes", passes, "--on-error", "quarantine", "there.bad")
+    two = here(data, "--passes", passes, "--on-error", "quarantine", "here.bad")
+    assert Path("there.bad").read_bytes() == Path("here.bad").read_bytes()
+    assert one.summary["skipped"] == two.summary["skipped"] == bad_lines(data)
+    assert sorted(line for line in Path("there.bad").read_text().splitlines(keepends=True) if line[0] != "#") == sorted(
+        line for path in data for line in Path(path).read_text().splitlines(keepends=True) if line in BAD
+    )
+
+
+def test_bad_rows_survive_a_checkpoint(there: Any, files: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    words = "--passes", 2, "--rows-per-round", 5_000, "--checkpoint", 1, "--on-error", "quarantine"
+    broken_off(monkeypatch, there, files, *words, "resumed.bad")  # in the second pass
+    there(files, *words, "resumed.bad", "--resume", output="resumed.psm")
+    there(files, *words, "straight.bad")
+    assert Path("resumed.bad").read_bytes() == Path("straight.bad").read_bytes()
+    assert Path("resumed.psm").read_bytes() == Path("there.psm").read_bytes()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_bad_rows_told_again_are_kept_once(tmp_path: Path, files: list[str], seed: int) -> None:
+    """A lane that goes back to where it stood, as after a fault, and tells no more at a time than it is allowed to."""
+    rng, most = np.random.default_rng(seed), 2_000
+    reading = {"on_error": "quarantine", "chunk_bytes": 1 << 14}
+    parts = [FilePart(path, "svmlight", reading) for path in files]
+    kept, places, done = Quarantine(str(tmp_path / "bad")), [Place()], False
+    reader = Reader(parts, Place(), Fraction(0))
+    while not done:
+        if rng.random() < 0.2:
+            reader.close()
+            back = rng.integers(max(len(places) - 3, 0), len(places))
+            del places[back + 1 :]
+            reader = Reader(parts, places[back], Fraction(0))
+        found = reader.read(int(rng.integers(1, 800)), most)
+        assert sum(len(bad.text) for bad in found.bad) < most + 200
+        for bad in found.bad:
+            kept.take(*bad)
+        places.append(found.place)
+        done = found.done
+    reader.close()
+    kept.finish()
+    with ps.open_stream(files, on_error="quarantine", quarantine=tmp_path / "straight", chunk_bytes=1 << 14) as stream:
+        assert sum(chunk.rows.n_rows for chunk in stream.chunks()) >= 3 * ROWS
+    assert (tmp_path / "bad").read_bytes() == (tmp_path / "straight").read_bytes()
+    assert places[-1].left_out == stream.skipped
+
+
+def test_workers_that_are_killed_leave_no_trace(
+    there: Any, client: Any, files: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both workers die, and rounds that were told are learned again: what is held out, skipped and kept counts once."""
+    words = "--rows-per-round", 500, "--holdout", 6, "--on-error", "quarantine"
+    there(files, *words, "there.bad")
+    tell, told, pids = Rounds._tell, [], client.run(os.getpid).values()
+
+    def tell_and_kill(self: Rounds, *ended: Any) -> None:
+        tell(self, *ended)
+        told.append(self._attempt)
+        if len(told) == 21:
+            for pid in pids:
+                os.kill(pid, signal.SIGKILL)
+
+    monkeypatch.setattr(Rounds, "_tell", tell_and_kill)
+    there(files, *words, "killed.bad", output="killed.psm")
+    assert len(told) > 22
+    assert told[-1] > 0
+    assert Path("killed.bad").read_bytes() == Path("there.bad").read_bytes()
+    assert Path("killed.psm").read_bytes() == Path("there.psm").read_bytes()

@@ -34,9 +34,11 @@ from ..learner import Learner
 from ..training import metrics
 from ..training.heldout import added
 from .parts import FilePart
+from .quarantine import Bad
 from .reading import Found, Place, Reader, sliced
 
 RUNS = 2  # whose states and files a worker keeps
+MOST_BAD = 1 << 22  # bytes of bad rows that lanes tell in a round, about
 UPDATES = 8  # of the last rounds, for threads that had no lane in some
 
 
@@ -89,6 +91,7 @@ class Told(NamedTuple):
     last: tuple[Any, Any, int] | None  # label, scores and number of features of the last row
     counts: Counts | None = None  # of predictions, see `training.metrics`
     bad_labels: int = 0  # rows left out for their labels
+    bad: tuple[Bad, ...] = ()  # rows to be kept in a file
 
 
 class Update(NamedTuple):
@@ -209,7 +212,7 @@ def _learned(job: Job, learner: Learner, found: Found, rows: list[RowBlock]) -> 
     seen = tuple(any(bool(np.any(batch.y == label)) for batch in found.batches) for label in (0, -1))
     n_rows = sum(block.n_rows for block in rows)
     told = Told(job.lane, n_rows, found.n_bytes, 0, found.place, found.done, (seen[0], seen[1]), None)
-    told = told._replace(bad_labels=sum(batch.n_rows for batch in found.batches) - n_rows)
+    told = told._replace(bad_labels=sum(batch.n_rows for batch in found.batches) - n_rows, bad=found.bad)
     if not rows:
         return Update(False, None, np.zeros(2), (told,))
     learner.engine.grow(max(learner.n_features, *(batch.n_features for batch in found.batches), 0))
@@ -273,7 +276,7 @@ def _read(job: Job, files: list[FilePart]) -> Found:
             reader.close()
         reader = Reader(files, place, job.held_out)
     try:
-        found = reader.read(job.rows)
+        found = reader.read(job.rows, MOST_BAD // job.lanes)
     except BaseException:
         reader.close()
         raise

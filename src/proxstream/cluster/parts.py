@@ -56,10 +56,17 @@ class FilePart:
     format: str
     reading: Mapping[str, Any] = field(default_factory=dict)
 
-    def chunks(self, start: Position | None = None, *, empty: bool = False) -> Iterator[Chunk]:
+    def chunks(
+        self, start: Position | None = None, *, empty: bool = False, quarantine: str | None = None
+    ) -> Iterator[Chunk]:
         """Yield the file's chunks from a position on; the rows before it are read again and compared by checksum."""
-        with open_stream([self.path], self.format, **self.reading) as stream:
+        with open_stream([self.path], self.format, quarantine=quarantine, **self.reading) as stream:
             yield from stream.chunks(start, empty=empty)
+
+    @property
+    def quarantines(self) -> bool:
+        """Whether bad rows are kept."""
+        return self.reading.get("on_error") == "quarantine"
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,11 @@ lane has come to, not how often it was told.
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Iterator
 from fractions import Fraction
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 import numpy as np
 
@@ -18,6 +20,7 @@ from ..estimators.rows import Batch, part
 from ..streams.base import Chunk, Position
 from ..training.heldout import held
 from .parts import FilePart, whole
+from .quarantine import Bad
 
 
 class Place(NamedTuple):
@@ -46,12 +49,13 @@ class Place(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A lane's rows of a round, and where it stands behind them."""
+    """A lane's rows of a round, where it stands behind them, and bad rows that are kept."""
 
     batches: list[Batch]
     place: Place
     done: bool
     n_bytes: int
+    bad: tuple[Bad, ...] = ()
 
 
 def sliced(partition: list[Batch], start: int, stop: int) -> Batch:
@@ -100,6 +104,7 @@ class Reader:
         self._chunks: Iterator[Chunk] = iter(())
         self._chunk: Chunk | None = None
         self._open = False
+        self._kept: IO[bytes] | None = None  # bad rows of the file that is open
 
     def at(self, place: Place) -> bool:
         """Tell whether the reader stands there; it then goes on from what was counted up to there."""
@@ -108,14 +113,13 @@ class Reader:
         self.place = place
         return True
 
-    def read(self, rows: int) -> Found:
-        """Take the next rows; fewer are there at the end alone."""
-        batches, n_bytes = [], 0
-        while rows > 0 and self.place.part < len(self._files):
+    def read(self, rows: int, most_bad: int) -> Found:
+        """Take the next rows; fewer are there at the end, or where bad rows that are kept have so many bytes."""
+        batches, n_bytes, bad = [], 0, _BadRows()
+        while rows > 0 and bad.n_bytes < most_bad and self.place.part < len(self._files):
             if self._chunk is None:
                 if not self._open:
-                    start = self.place.position if self.place.position != Position() else None
-                    self._chunks, self._open = self._files[self.place.part].chunks(start, empty=True), True
+                    self._begin()
                 self._chunk = next(self._chunks, None)
                 if self._chunk is None:
                     self.place, self._open = self.place.next_part(), False
@@ -129,11 +133,42 @@ class Reader:
                 n_bytes += self._chunk.n_bytes * stop // block.n_rows - self._chunk.n_bytes * taken // block.n_rows
                 self.place = self.place._replace(row=stop, number=self.place.number + stop - taken)
             if stop == block.n_rows:
+                if self._kept is not None:
+                    bad.add(self._kept, self.place, self._chunk.end)
                 self.place = self.place._replace(position=self._chunk.end, row=0)
                 self._chunk = None
-        return Found(batches, self.place, rows > 0, n_bytes)
+        return Found(batches, self.place, self.place.part == len(self._files), n_bytes, tuple(bad.found))
+
+    def _begin(self) -> None:
+        """Open the file at the lane's place."""
+        self.close()
+        file, start = self._files[self.place.part], self.place.position
+        if file.quarantines:
+            self._kept = tempfile.NamedTemporaryFile(prefix="proxstream-bad-")  # noqa: SIM115 - until `close`
+        there = None if self._kept is None else self._kept.name
+        begin = start if start != Position() else None
+        self._chunks, self._open = file.chunks(begin, empty=True, quarantine=there), True
 
     def close(self) -> None:
         """End what is still reading."""
         if hasattr(self._chunks, "close"):
             self._chunks.close()
+        if self._kept is not None:
+            self._kept.close()
+            self._kept = None
+
+
+class _BadRows:
+    """Bad rows of a round."""
+
+    def __init__(self) -> None:
+        self.found: list[Bad] = []
+        self.n_bytes = 0
+
+    def add(self, kept: IO[bytes], place: Place, end: Position) -> None:
+        """Take what a file of bad rows has between a place and the end of a chunk."""
+        start = place.position.quarantined
+        if end.quarantined > start:
+            text = os.pread(kept.fileno(), end.quarantined - start, start)
+            self.found.append(Bad(place.part, start, text))
+            self.n_bytes += len(text)

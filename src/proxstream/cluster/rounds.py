@@ -143,6 +143,8 @@ class Rounds:
     plan : Plan
     on_round : function of a Round and what the lanes told, optional
         Called after each round.
+    on_told : function of what the lanes told, optional
+        Called before that, for rounds that are learned again, too.
     on_pass : function, optional
         Called after each pass, once or more; tells whether to go on, for which the plan must be `settled`.
     wants : function of two numbers of rows, optional
@@ -162,6 +164,7 @@ class Rounds:
         plan: Plan,
         *,
         on_round: Callable[[Round, tuple[Told, ...]], None] | None = None,
+        on_told: Callable[[tuple[Told, ...]], None] | None = None,
         on_pass: Callable[[], bool] | None = None,
         wants: Callable[[int, int], bool] | None = None,
         standing: Standing | None = None,
@@ -171,7 +174,7 @@ class Rounds:
         self.standing = Standing() if standing is None else standing
         self.rounds: list[Round] = []
         self._settings, self._labelled, self._wants = settings, labelled, wants
-        self._on_round, self._on_pass = on_round, on_pass
+        self._on_round, self._on_told, self._on_pass = on_round, on_told, on_pass
         self._loaded: dict[int, Any] = {}
         self._files: dict[tuple[int, int], Future] = {}  # by pass and lane
         self._attempt = self._faults = 0
@@ -227,6 +230,8 @@ class Rounds:
             planned = submitted[-1].after if submitted else entry.after
             if self._at % CUT == 0:
                 self._base, self._last = self._scattered(always=True), ()
+            if self._on_told is not None:
+                self._on_told(told.told)
             if self._at > self.standing.round:
                 self._tell(told, entry.after, time.perf_counter() - began)
             began = time.perf_counter()

@@ -33,7 +33,8 @@ from ..training.session import Facts, Interrupted, floats, plain, under
 from .checkpoint import Keeper
 from .estimator import lanes_of, rows_of, settings_of
 from .lanes import Told
-from .parts import parts_of
+from .parts import Parts, parts_of
+from .quarantine import Quarantine
 from .rounds import Plan, Round, Rounds, Standing
 
 # What only one stream can do.
@@ -42,7 +43,6 @@ REFUSED = {
     "pairs": "a ranker's queries lie in one stream",
     "average": "means of the weights do not add",
     "names": "workers do not share the names they meet",
-    "quarantine": "workers do not share a file of bad rows",
 }
 
 
@@ -153,8 +153,7 @@ class ClusterRun:
 
     def __init__(self, order: Order, watch: Watch, client: Client, rows: int | None) -> None:
         self.order, self.watch = order, watch
-        reading = {name: value for name, value in order.reading().items() if name != "quarantine"}
-        self.parts = parts_of(list(order.data), format=order.format, features=order.features, **reading)
+        self.parts = _parts(order)
         self.stream = self  # who knows the bytes to be read
         self.n_bytes = _size([part.data.path for part in self.parts.parts])
         learner = order.learner(self.parts.n_features or 1)
@@ -164,7 +163,11 @@ class ClusterRun:
         lanes = lanes_of(client, None, len(self.parts))
         plan = Plan(lanes, rows_of(rows, lanes, learner.n_features), [everything] * order.passes, tally=True)
         self._held_out = bool(order.holdout) and order.share() is None  # a file of its own
-        plan = replace(plan, held_out=order.share() or Fraction(0), settled=self._held_out or order.early_stop > 0)
+        plan = replace(
+            plan,
+            held_out=order.share() or Fraction(0),
+            settled=self._held_out or order.early_stop > 0 or order.quarantine is not None,
+        )
         self.keeper = Keeper(f"{order.output}.ckpt", {**_plain(order.settings()), "files": list(order.data)})
         standing = Standing()
         kept = self.keeper.find() if order.resume else None
@@ -173,6 +176,9 @@ class ClusterRun:
             standing, self.resumed = kept.standing, True
             learner.load_state_dict(kept.arrays)
             self.session.restore(kept.record, kept.more)
+        self._quarantine = None
+        if order.quarantine is not None:
+            self._quarantine = Quarantine(order.quarantine, kept.record["quarantine"] if kept else ())
         self._plan, self._stopped, self._ended = plan, False, False
         labelled = FileLabels(order.labels(), order.on_error != "stop")
         self.rounds = Rounds(
@@ -183,6 +189,7 @@ class ClusterRun:
             labelled,
             plan,
             on_round=self._after_round,
+            on_told=self._quarantined if self._quarantine is not None else None,
             on_pass=self._after_pass,
             wants=self._wants,
             standing=standing,
@@ -201,6 +208,8 @@ class ClusterRun:
             self.session.learner.load_state_dict(self.session.best)
         modelfile.save(self.model(), self.order.output, weights_only=self.order.weights_only)
         self.keeper.clear()
+        if self._quarantine is not None:
+            self._quarantine.finish()
 
     def stop(self) -> None:
         """Ask the run to stop between two rounds, from a signal handler."""
@@ -209,8 +218,9 @@ class ClusterRun:
 
     def keep(self) -> None:
         """Write a checkpoint now."""
-        session = self.session
-        self.keeper.keep(session.learner, self._plan, self.rounds.standing, session.record(), session.arrays())
+        session, record = self.session, self.session.record()
+        record["quarantine"] = self._quarantine.segments if self._quarantine is not None else []
+        self.keeper.keep(session.learner, self._plan, self.rounds.standing, record, session.arrays())
 
     def _count(self, standing: Standing) -> None:
         facts = self.session.facts
@@ -231,6 +241,12 @@ class ClusterRun:
             self.keep()
         self.watch.moved(self)  # type: ignore[arg-type]
 
+    def _quarantined(self, told: tuple[Told, ...]) -> None:
+        assert self._quarantine is not None
+        for lane in told:
+            for part, start, text in lane.bad:
+                self._quarantine.take(lane.lane + part * self._plan.lanes, start, text)
+
     def _wants(self, low: int, high: int) -> bool:
         """Tell that a line or a checkpoint may be due, for both of which the state is looked at."""
         return bool(self.order.checkpoint) or report.next_told(low, self.order.progress_every) <= high
@@ -250,6 +266,8 @@ class ClusterRun:
             session.best = session.learner.state_dict()
         waited = ended.number - 1 - session.facts.best_pass
         self._ended = ended.number == self.order.passes or 0 < patience <= waited
+        if self._quarantine is not None and not self._ended:
+            self._quarantine.begin()
         return not self._ended
 
     def _file_losses(self) -> tuple[float, float]:
@@ -290,6 +308,20 @@ class ClusterRun:
         facts |= session.tally.facts()
         facts |= heldout.summary(session.passes, bool(self.order.early_stop))
         return facts | {"nonzeros": learner.count_nonzero(), "weights": learner.n_features * learner.n_outputs}
+
+
+def _parts(order: Order) -> Parts:
+    """Return the files; where bad rows are kept, workers keep them, and the head that is read here does not."""
+    reading = {name: value for name, value in order.reading().items() if name != "quarantine"}
+    if order.quarantine is None:
+        return parts_of(list(order.data), format=order.format, features=order.features, **reading)
+    reading["on_error"] = "skip"
+    found = parts_of(list(order.data), format=order.format, features=order.features, **reading)
+    keeping = (
+        replace(part, data=replace(part.data, reading={**part.data.reading, "on_error": "quarantine"}))
+        for part in found.parts
+    )
+    return replace(found, parts=tuple(keeping))
 
 
 def _size(paths: list[str]) -> int | None:
