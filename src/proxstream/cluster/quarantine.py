@@ -36,14 +36,14 @@ class Quarantine:
 
     Examples
     --------
-    >>> import tempfile
+    >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     kept = Quarantine(f"{folder}/bad")
     ...     kept.take(1, 0, b"# b:1\\n?\\n")
     ...     kept.take(0, 0, b"# a:1\\n!\\n")
     ...     kept.take(1, 0, b"# b:1\\n?\\n# b:2\\n??\\n")
     ...     kept.finish()
-    ...     open(f"{folder}/bad").read().split()
+    ...     pathlib.Path(folder, "bad").read_text().split()
     ['#', 'a:1', '!', '#', 'b:1', '?', '#', 'b:2', '??']
     """
 
