@@ -131,7 +131,7 @@ def test_reading_begins_at_any_place(example: tuple[bytes, Any, Any], tmp_path: 
         (b"1 -2:1\n", ":1:3: found '-2:1', expected index:value"),
         (b"1 1:1e39\n", ":1:5: found '1e39', expected a number that fits float32"),
         (b"1e999 1:1\n", ":1:1: found '1e999', expected a number that fits float32"),
-        (b"1 1:1 # \xff\n", ":1:9: found '\\\\xff', expected UTF-8"),
+        (b"1 1:1 # \xff\n", ":1:9: found '\\xff', expected UTF-8"),
         (b"1 qid:x 1:1\n", ":1:3: found 'qid:x', expected qid:number, a whole number of up to 18 digits"),
         (b"1 qid:1 1:1\n1 1:1\n", ":2:3: found '1:1', expected a qid, as the rows before have one"),
         (b"1 1:1\n1 qid:1 1:1\n", ":2:3: found 'qid:1', expected no qid, as the rows before have none"),
@@ -289,8 +289,8 @@ def test_rows_are_sorted_and_summed() -> None:
         (b"1 |a b\0c\n", ":1:7: found '\\x00c', expected the name of a feature"),
         (b"1 |a b:1e39\n", ":1:6: found 'b:1e39', expected a number that fits float32"),
         (b"1 |a:1e200 b:1e200\n", ":1:14: found '1e200', expected a number that fits float32"),
-        (b"1 |a caf\xe9 b\n", ":1:9: found '\\\\xe9', expected UTF-8"),
-        (b"1 'caf\xe9 |a b\n", ":1:7: found '\\\\xe9', expected UTF-8"),
+        (b"1 |a caf\xe9 b\n", ":1:9: found '\\xe9', expected UTF-8"),
+        (b"1 'caf\xe9 |a b\n", ":1:7: found '\\xe9', expected UTF-8"),
     ],
 )
 def test_bad_vw_text_is_named(text: bytes, message: str, tmp_path: Path) -> None:

@@ -25,6 +25,14 @@ WITH_INITIAL = (
 # What only learning row by row knows.
 ONLINE = ("passes", "holdout", "early_stop", "pairs", "average", "progress_every", "checkpoint", "resume", "initial")
 
+# In which formats an option has a meaning, if not in all.
+TABLES = ("csv", "tsv", "jsonl", "parquet", "arrow")
+MEANT = {
+    **dict.fromkeys(("label", "weight", "qid", "categorical", "numeric", "text", "nulls"), TABLES),
+    **dict.fromkeys(("cross", "drop"), (*TABLES, "vw")),
+    "one_based": ("svmlight",),
+}
+
 EPILOG = """\b
 Parameters of the algorithm are options of the same name, as --alpha and
 --penalty-weight below; --list tells them all.
@@ -86,6 +94,9 @@ def train(
         list[str] | None, typer.Option(metavar="COLUMN[=GRAMS]", help="Take as text: words:1-2, chars:3; repeatable.")
     ] = None,
     drop: Annotated[list[str] | None, typer.Option(metavar="COLUMN", help="Leave out; repeatable.")] = None,
+    nulls: Annotated[
+        list[str] | None, typer.Option(metavar="WORD", help="Take for missing, as NA or nan; repeatable.")
+    ] = None,
     names: Annotated[bool, typer.Option("--names", help="Keep names of features, for inspect.")] = False,
     one_based: Annotated[bool, typer.Option("--one-based", help="svmlight: subtract 1 from indices.")] = False,
     dtype: Annotated[str, typer.Option(metavar="TYPE", help="float32 or float64, of the state.")] = "float32",
@@ -199,6 +210,7 @@ def _order(files: list[str], parameters: dict[str, str | bool], told: dict[str, 
             text=[(column, grams or "words") for column, _, grams in (t.partition("=") for t in told["text"] or ())],
             drop=told["drop"] or (),
             crosses=told["cross"] or (),
+            nulls=told["nulls"] or (),
             bits=told["bits"] or None,
             names=told["names"],
         )
@@ -238,6 +250,7 @@ def _run(order: Order, show: Show, given: set[str]) -> None:
         with usage():
             learner = order.learner()
     with show, Run(order, learner, show) as run, _signals(run):
+        _check_formats(run.stream.formats, given)
         if order.passes > 1 and not run.stream.rereadable:
             raise UsageError(f"passes {order.passes}: {', '.join(run.stream.names)} can be read once")
         try:
@@ -250,6 +263,14 @@ def _run(order: Order, show: Show, given: set[str]) -> None:
                 f"interrupted after {rows:,} rows, kept in {run.keeper.path}; to go on, add --resume to the command"
             ) from None
         show.summary(run)
+
+
+def _check_formats(formats: list[str], given: set[str]) -> None:
+    """Refuse options that mean nothing in these formats, rather than let them seem to work."""
+    for name in (name for name in MEANT if name in given):
+        if not set(formats) & {"cache", *MEANT[name]}:  # what a cache holds is compared with what is told
+            told = ", ".join(dict.fromkeys(formats))
+            raise UsageError(f"--{name.replace('_', '-')} means nothing in {told}, only in {', '.join(MEANT[name])}")
 
 
 def _run_on(address: str, rows: int | None, order: Order, show: Show, given: set[str]) -> None:
@@ -303,6 +324,8 @@ def _solve(order: Order, show: Show, given: set[str]) -> None:
         raise UsageError(f"certified solves in memory, without --{online[0].replace('_', '-')}")
     with usage():
         run = CertifiedRun(order)
+    run.open()
+    _check_formats(run.stream.formats, given)
     run.read()
     with show:
         with usage():

@@ -5,15 +5,18 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._checks import Array
 from .base import DataError
 from .sources import HEAD
 from .text import BOM, PAD
 
 _NUMBER = re.compile(r" *[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)? *")
+_NO_NUMBER = re.compile(r"(?i) *[+-]?(nan|inf|infinity) *")
 
 
 class Dialect(NamedTuple):
@@ -85,3 +88,23 @@ def fields_of(record: bytes, dialect: Dialect, place: str) -> list[str]:
     if dialect.quote:
         return next(csv.reader(io.StringIO(text, newline=""), delimiter=dialect.separator), [])
     return text.rstrip("\r\n").split(dialect.separator)
+
+
+def numbers_but_for_nan(head: Head, dialect: Dialect, nulls: Sequence[str]) -> Array:
+    """Tell of each column whether its first values are numbers, NaN and infinity, and one of them a number at least.
+
+    Such a column is meant as numbers: it would be a surprise if each of them became a category.
+
+    >>> numbers_but_for_nan(Head(["a", "b"], 4, b"1.5,nan\\nNaN,x\\n"), Dialect(","), ())
+    array([ True, False])
+    """
+    text = io.StringIO(head.rows.decode("utf-8", "replace"), newline="")
+    rows = csv.reader(text, delimiter=dialect.separator, quotechar='"' if dialect.quote else None)
+    finite, all_numbers = np.zeros(len(head.columns), bool), np.ones(len(head.columns), bool)
+    for row in rows:
+        for j, value in enumerate(row[: len(head.columns)]):
+            if value.strip() and value not in nulls:
+                number = _NUMBER.fullmatch(value) is not None
+                finite[j] |= number
+                all_numbers[j] &= number or _NO_NUMBER.fullmatch(value) is not None
+    return finite & all_numbers

@@ -17,11 +17,11 @@ from .._checks import Array
 from ..blocks import NO_WEIGHTS, RowBlock
 from .base import Chunk
 from .columns import SHOWN, cell_name, gram_names, with_grams
-from .csvhead import Dialect, Head, dialect_of, fields_of, head_of
+from .csvhead import Dialect, Head, dialect_of, fields_of, head_of, numbers_but_for_nan
 from .featurizer import SALTS, Featurizer, RawRows
 from .formats import Job
 from .parallel import read_on_threads
-from .text import BOM, PAD, Fault, Parsed, no_rows, read_lines
+from .text import BOM, PAD, Fault, Parsed, no_rows, read_lines, shown
 
 ROWS, CELLS = 1 << 12, 1 << 18  # parsed at once, at most
 
@@ -45,7 +45,7 @@ def read_separated(job: Job, separator: str) -> Iterator[Chunk]:
     if head is None:
         yield from read_lines(job, _Nothing(job.settings.dtype))
         return
-    featurizer.decide(sniffed(head, dialect, featurizer), job.source.name)
+    featurizer.decide(sniffed(head, dialect, featurizer), job.source.name, labelled=job.settings.labels is not None)
     bom = len(BOM) * text.startswith(BOM)
     parser = CsvParser(featurizer, head, dialect, skip=max(0, head.n_bytes + bom - max(job.start.offset, bom)))
     for chunk in read_on_threads(job, parser):
@@ -67,7 +67,10 @@ def sniffed(head: Head, dialect: Dialect, featurizer: Featurizer) -> dict[str, s
     buffer = np.frombuffer(bytearray(head.rows + bytes(PAD)), np.uint8)
     told = kernel.Dialect(ord(dialect.separator), dialect.quote, True)
     kernel.parse(buffer, len(head.rows), told, columns, cells, np.zeros(kernel.STATE, np.int64))
-    return {name: "numeric" if cells.hashes[j] == 1 else "categorical" for j, name in enumerate(head.columns)}
+    numeric = cells.hashes[:n] == 1
+    if re.search(rb"(?i)nan|inf", head.rows):
+        numeric |= numbers_but_for_nan(head, dialect, featurizer.spec.nulls)
+    return {name: "numeric" if numeric[j] else "categorical" for j, name in enumerate(head.columns)}
 
 
 def _cells(featurizer: Featurizer, n_cells: int, n_rows: int, n_spans: int) -> Any:
@@ -225,7 +228,10 @@ class CsvParser:
             dialect = Dialect(chr(self._dialect.separator), self._dialect.quoted)
             found = len(fields_of(record.encode(), dialect, ""))
             return Fault(where, f"found {found} columns, expected {len(self._names)}", end)
-        value = _shown(buffer[where : where + 4 * SHOWN].tobytes(), self._dialect)
+        inside = error != kernel.CLOSED and self._dialect.quoted and where > 0 and buffer[where - 1] == ord('"')
+        value = _shown(
+            buffer[where : where + 4 * SHOWN].tobytes(), b'"' if inside else bytes([self._dialect.separator])
+        )
         if error == kernel.CLOSED:
             return Fault(where, f"found {value} behind a closing quote, expected a separator or the line end", end)
         dtype = self._featurizer.dtype.name
@@ -298,8 +304,8 @@ class CsvRows:
         return bytes(self._text[start:stop].tobytes())
 
 
-def _shown(text: bytes, dialect: Any) -> str:
-    """Return a field as errors show it."""
-    found = re.match(rb"[^\r\n" + re.escape(bytes([dialect.separator])) + rb"]*", text)
-    value = (found[0] if found else b"").decode("utf-8", "backslashreplace").strip()
-    return repr(value[:SHOWN]) + ("..." if len(value) > SHOWN else "") if value else "nothing"
+def _shown(text: bytes, end: bytes) -> str:
+    """Return a field, up to this byte, as errors show it."""
+    found = re.match(rb"[^\r\n" + re.escape(end) + rb"]*", text)
+    value = (found[0] if found else b"").strip()
+    return shown(value, SHOWN) if value else "nothing"

@@ -97,16 +97,21 @@ class Featurizer:
         name = LABEL if role == "label" and told is None else told
         return name if name in columns else None
 
-    def decide(self, kinds: Mapping[str, str], place: str) -> None:
+    def decide(self, kinds: Mapping[str, str], place: str, *, labelled: bool = False) -> None:
         """Settle what columns mean when the first table is seen; check that later ones have what is needed.
 
         `kinds` are the columns of the table in order with what their type tells: numeric or categorical, or else the
-        type itself, which has to be dropped.
+        type itself, which has to be dropped. With `labelled` rows without labels are of no use.
         """
         for role in ROLES:
             told = getattr(self.spec, role)
-            if told is not None and told not in kinds and not self._trained:
+            needed = not self._trained or (labelled and role == "label")
+            if told is not None and told not in kinds and needed:
                 raise DataError(f"{place}: found no column {told!r} for the {role}, expected one of {_listed(kinds)}")
+        if labelled and self.role("label", list(kinds)) is None:
+            raise DataError(
+                f"{place}: found no column {LABEL!r} and none told for the label, expected one of {_listed(kinds)}"
+            )
         if self.spec.columns is None:
             self.spec = replace(self.spec, columns=self._decided(kinds, place))
             self._name_columns()

@@ -40,7 +40,7 @@ def read(job: Job) -> Iterator[Chunk]:
     found = kinds(flat_schema(schema))
     if featurizer.spec.columns is not None:  # a member that is missing from the first lines may yet come
         found = {**dict.fromkeys((name for name, _ in featurizer.spec.columns), "categorical"), **found}
-    featurizer.decide(found, job.source.name)
+    featurizer.decide(found, job.source.name, labelled=job.settings.labels is not None)
     for chunk in read_lines(job, JsonParser(job, schema, list(found))):
         yield chunk._replace(end=chunk.end._replace(names=len(featurizer.names)))
 

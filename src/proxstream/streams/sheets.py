@@ -11,7 +11,7 @@ import numpy as np
 from .._checks import Array
 from ..blocks import RowBlock
 from .base import Settings
-from .text import Fault, Parsed
+from .text import Fault, Parsed, shown
 
 ROOM = 1 << 10  # rows and entries that always fit; whatever does not suffice is doubled
 SHOWN = 40  # bytes of a token in an error
@@ -128,4 +128,4 @@ def token(buffer: Array, at: int) -> str:
     word = found[0] if found else b""
     if not word:
         return "the end of the line" if text[:1] in (b"\n", b"\r", b"") else "a blank"
-    return repr(word[:SHOWN].decode("utf-8", "backslashreplace")) + ("..." if len(word) > SHOWN else "")
+    return shown(word, SHOWN)

@@ -355,7 +355,7 @@ def needed_of(job: Job, schema: Any) -> list[str]:
     """Settle what the columns of a table mean; return those that have to be read."""
     whole = flat_schema(schema)
     featurizer, found = job.settings.featurizer, kinds(whole)
-    featurizer.decide(found, job.source.name)
+    featurizer.decide(found, job.source.name, labelled=job.settings.labels is not None)
     wanted = {column.name for column in featurizer.columns}
     wanted |= {name for role in ROLES if (name := featurizer.role(role, list(found))) is not None}
     for name in wanted if len(set(whole.names)) < len(whole.names) else ():

@@ -8,6 +8,7 @@ A line longer than `max_line_bytes` is an error, so that memory stays bounded wh
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol
 
@@ -277,6 +278,17 @@ def parse_pieces(text: bytes, parser: Parser, n_bytes: int) -> Iterator[Parsed]:
             yield parsed
             at = parsed.at
         start = end
+
+
+def shown(word: bytes, most: int) -> str:
+    """Return the beginning of a word as errors show it: bytes that are no UTF-8, or move a terminal, by their codes.
+
+    >>> print(shown("é".encode() + bytes([255, 27]), 40), shown(b"abc", 2))
+    'é\\xff\\x1b' 'ab'...
+    """
+    shown = repr(word[:most].decode("utf-8", "surrogateescape"))
+    shown = re.sub(r"\\udc([89a-f][0-9a-f])", r"\\x\1", shown)
+    return shown + "..." * (len(word) > most)
 
 
 def no_rows(dtype: Any) -> RowBlock:

@@ -20,7 +20,7 @@ from .session import NoRowsError
 
 
 class CertifiedRun:
-    """One run: `read` the rows, `solve`, and take the `model`."""
+    """One run: `open` the data, `read` the rows, `solve`, and take the `model`."""
 
     def __init__(self, order: Order) -> None:
         self.order = order
@@ -41,10 +41,13 @@ class CertifiedRun:
         self.bad_labels = self.n_bytes = 0
         self._zeros = self._negatives = False
 
-    def read(self) -> None:
-        """Read all rows into memory."""
+    def open(self) -> None:
+        """Open the data."""
         order = self.order
         self.stream = open_stream(list(order.data), order.format, features=order.features, **order.reading())
+
+    def read(self) -> None:
+        """Read all rows into memory."""
         with self.stream:
             self.rows = _together(list(self._blocks()))
         if self.rows is None:

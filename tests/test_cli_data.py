@@ -1,0 +1,110 @@
+"""Data that are not what the command line takes them for: told at once, in words that help."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+import proxstream as ps
+from proxstream import cli
+
+from .training_cases import clicks
+
+
+class Done(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def run(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Run a command in a folder of its own, with some data in it."""
+    monkeypatch.chdir(tmp_path)
+    clicks(Path("clicks.svm"), 100)
+    Path("rows.csv").write_text("click,site,price\n1,a,2\n0,b,3\n")
+    Path("rows.vw").write_text("1 |site a |price 2\n-1 |site b |price 3\n")
+
+    def command(*args: str) -> Done:
+        return Done(cli.main(args), *capsys.readouterr())
+
+    return command
+
+
+# ---- options and formats
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        ("clicks.svm --cross a*b", "--cross means nothing in svmlight, only in csv, tsv, jsonl, parquet, arrow, vw"),
+        ("clicks.svm --label click", "--label means nothing in svmlight, only in csv, tsv, jsonl, parquet, arrow"),
+        ("clicks.svm --text site --algorithm certified --l1 0.1", "--text means nothing in svmlight"),
+        ("rows.vw --weight price", "--weight means nothing in vw"),
+        ("rows.vw --one-based", "--one-based means nothing in vw, only in svmlight"),
+        ("rows.csv --label click --one-based", "--one-based means nothing in csv"),
+    ],
+)
+def test_options_that_mean_nothing_in_a_format_are_refused(args: str, told: str, run: Any) -> None:
+    done = run("train", *args.split(), "-o", "m.psm")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(f"proxstream train: {told}")
+    assert done.err.count("\n") == 1
+    assert not Path("m.psm").exists()
+
+
+def test_options_go_with_what_they_mean_something_in(run: Any) -> None:
+    assert (
+        run("train", "rows.vw", "-o", "m.psm", "-q", "--cross", "site*price", "--drop", "site", "--bits", "10")[0] == 0
+    )
+    assert run("train", "clicks.svm", "-o", "m.psm", "-q", "--one-based", "--bits", "10")[0] == 0
+
+
+# ---- labels
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "jsonl", "feather"])
+def test_a_table_without_a_label_is_told_by_its_columns(ending: str, run: Any) -> None:
+    name = f"table.{ending}"
+    assert run("convert", "rows.csv", name) == (0, "", "")
+    told = f"{name}: found no column 'label' and none told for the label, expected one of 'click', 'site', 'price'\n"
+    assert run("train", name, "-o", "m.psm") == (1, "", told)
+    assert run("train", name, "-o", "m.psm", "--on-error", "skip") == (1, "", told)
+    assert run("train", name, "-o", "m.psm", "-q", "--label", "click") == (0, "", "")
+    Path("new.csv").write_text("site,price\na,1\n")
+    assert run("predict", "m.psm", "new.csv").code == 0
+    done = run("evaluate", "m.psm", "new.csv")
+    assert (done.code, done.out) == (1, "")
+    assert done.err == "new.csv: found no column 'click' for the label, expected one of 'site', 'price'\n"
+
+
+# ---- CSV
+
+
+@pytest.mark.parametrize("word", ["nan", "NaN", "-inf", "Infinity"])
+def test_nan_among_numbers_is_an_error_and_makes_no_categories(word: str, run: Any) -> None:
+    Path("numbers.csv").write_text(f"label,x,name\n1,2.5,nan\n0,{word},b\n1,0.5,c\n")
+    found = f"numbers.csv:3:3: found '{word}', expected a finite number in column 'x'\n"
+    assert run("train", "numbers.csv", "-o", "m.psm", "-q") == (1, "", found)
+    assert run("train", "numbers.csv", "-o", "m.psm", "-q", "--nulls", word) == (0, "", "")
+    assert dict(ps.load("m.psm").features["columns"]) == {"x": "numeric", "name": "categorical"}
+    assert run("train", "numbers.csv", "-o", "m.psm", "-q", "--categorical", "x") == (0, "", "")
+
+
+def test_a_quoted_field_is_shown_without_its_quotes(run: Any) -> None:
+    Path("quoted.csv").write_text('label,x\n1,"two, or ""three"""\n')
+    done = run("train", "quoted.csv", "-o", "m.psm", "--numeric", "x")
+    assert done.err == "quoted.csv:2:4: found 'two, or', expected a finite number in column 'x'\n"
+
+
+# ---- bytes
+
+
+@pytest.mark.parametrize("name", ["junk.svm", "junk.vw"])
+def test_bytes_that_are_no_text_are_shown_by_their_codes(name: str, run: Any) -> None:
+    Path(name).write_bytes("é".encode() + b"\xff\x1b[31m\n")
+    done = run("train", name, "-o", "m.psm")
+    assert done.code == 1
+    assert r"found 'é\xff\x1b[31m', expected" in done.err
