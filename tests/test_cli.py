@@ -13,6 +13,7 @@ import pytest
 
 import proxstream as ps
 from proxstream import cli
+from proxstream.cli.demo import EPILOG
 
 SCRIPT = Path(sys.executable).parent / ("proxstream.exe" if os.name == "nt" else "proxstream")
 
@@ -120,6 +121,15 @@ def test_demo_imports_no_scikit_learn_and_leaves_nothing(tmp_path: Path) -> None
 def test_demo_of_hardly_any_rows(rows: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["demo", "--rows", rows, "--l1", "0"]) == 0
     assert "FTRLProximal" in capsys.readouterr().out
+
+
+def test_the_examples_of_the_demo_run(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = [line.strip() for line in EPILOG.splitlines()]
+    examples = [line.split()[1:] for line in lines if line.startswith("proxstream ")]
+    assert len(examples) == 2
+    for example in examples:
+        assert cli.main(example) == 0
+        assert "certif" in capsys.readouterr().out
 
 
 def test_version() -> None:

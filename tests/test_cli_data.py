@@ -80,6 +80,43 @@ def test_a_table_without_a_label_is_told_by_its_columns(ending: str, run: Any) -
     assert done.err == "new.csv: found no column 'click' for the label, expected one of 'site', 'price'\n"
 
 
+def test_labels_that_mix_minus_one_and_zero_are_told(run: Any) -> None:
+    Path("mixed.svm").write_text("1 1:1\n-1 2:1\n0 3:1\n")
+    done = run("train", "mixed.svm", "-o", "m.psm")
+    assert done.code == 0
+    assert "labels            -1 and 0 occurred, both taken for the negative class\n" in done.err
+    for name, rows in (("zero.svm", "1 1:1\n0 2:1\n"), ("minus.svm", "1 1:1\n-1 2:1\n")):
+        Path(name).write_text(rows)
+        assert "both taken" not in run("train", name, "-o", "m.psm").err
+    assert "both taken" not in run("train", "mixed.svm", "-o", "m.psm", "--loss", "squared").err
+
+
+def test_weights_of_labels_that_there_are_not_are_refused(run: Any) -> None:
+    done = run("train", "clicks.svm", "-o", "m.psm", "--class-weight", "2=3")
+    assert (done.code, done.out) == (2, "")
+    assert "class-weight must tell labels of the loss, -1, 0 or 1, got 2" in done.err
+    several = ("--loss", "softmax", "--classes", "-1,1,2")
+    assert run("train", "clicks.svm", "-o", "m.psm", "-q", *several, "--class-weight", "2=3") == (0, "", "")
+    going_on = ("--initial", "m.psm", "--class-weight", "2=3")
+    assert run("train", "clicks.svm", "-o", "n.psm", "-q", *going_on) == (0, "", "")
+
+
+def test_a_model_of_numbers_is_not_asked_about_names(run: Any) -> None:
+    assert run("train", "clicks.svm", "-o", "m.psm", "-q") == (0, "", "")
+    told = "rows.vw: found names of features (vw), expected numbers, as the model knows them\n"
+    for command in ("predict", "evaluate", "certify"):
+        assert run(command, "m.psm", "rows.vw") == (1, "", told)
+    assert run("train", "rows.csv", "-o", "m.psm", "-q", "--label", "click") == (0, "", "")
+    assert run("convert", "rows.csv", "rows.svm", "--model", "m.psm") == (0, "", "")  # numbers that the model gave
+    assert run("predict", "m.psm", "rows.svm") == run("predict", "m.psm", "rows.csv")
+
+
+def test_rows_that_are_all_bad_are_counted(run: Any) -> None:
+    Path("bad.svm").write_text("1 1:x\n?\n")
+    done = run("train", "bad.svm", "-o", "m.psm", "-q", "--on-error", "skip")
+    assert done == (1, "", "bad.svm: no rows to learn from, 2 skipped\n")
+
+
 # ---- CSV
 
 

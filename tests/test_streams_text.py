@@ -260,7 +260,7 @@ def test_a_qid_is_asked_of_all_rows_or_of_none(n_threads: int, monkeypatch: pyte
 
 def test_indices_from_one() -> None:
     assert read(b"1 1:1 3:1\n", zero_based=False).indices.tolist() == [0, 2]
-    with pytest.raises(DataError, match="found '0:1', expected an index of at least 1, since zero_based=False"):
+    with pytest.raises(DataError, match="found '0:1', expected an index of at least 1, since indices count from 1"):
         read(b"1 0:1\n", zero_based=False)
 
 

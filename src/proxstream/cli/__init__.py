@@ -21,6 +21,7 @@ import typer
 from .. import kernels
 from . import certify, convert, evaluate, inspect, predict, reproduce, train
 from .common import Stopped, UsageError, guarded, spelled_out, told
+from .demo import EPILOG as DEMO
 from .demo import demo
 
 NEW_OBJECTS = 100_000  # between two looks for garbage: what imports make stays, and to look through it took 0.1 s
@@ -51,7 +52,7 @@ app.command(epilog=inspect.EPILOG)(guarded(inspect.inspect))
 app.command(epilog=certify.EPILOG)(guarded(certify.certify))
 app.command(epilog=convert.EPILOG)(guarded(convert.convert))
 app.command(epilog=reproduce.EPILOG)(guarded(reproduce.reproduce))
-app.command()(guarded(demo))
+app.command(epilog=DEMO)(guarded(demo))
 
 
 def main(args: Sequence[str] | None = None) -> int:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..training.labels import Labels
 
 ModelFile = Annotated[str, typer.Argument(metavar="MODEL", help="A model file.")]
-Data = Annotated[list[str], typer.Argument(metavar="DATA...", help="Files, globs, URIs, or - for standard input.")]
+Data = Annotated[list[str], typer.Argument(metavar="DATA", help="Files, globs, URIs, or - for standard input.")]
 Format = Annotated[
     str | None,
     typer.Option(metavar="NAME", help="svmlight, vw, csv, tsv, jsonl, parquet, arrow or cache; told by the name."),
@@ -117,6 +117,7 @@ def open_data(
 ) -> Stream:
     """Open data as the model's own were read; if their labels count, those must be the model's."""
     from ..streams import open_stream
+    from ..training.run import NUMBERED
 
     reading = dict(model.reading)
     if labelled and not model.learner.ranking:
@@ -125,7 +126,15 @@ def open_data(
         reading["zero_based"] = not one_based
     if model.features is not None:
         reading["features"] = features_of(model)
-    return open_stream(data if len(data) > 1 else data[0], format, dtype=model.learner.dtype, **reading)
+    stream = open_stream(data if len(data) > 1 else data[0], format, dtype=model.learner.dtype, **reading)
+    if (
+        model.features is None and model.reading
+    ):  # a model of `train`: an estimator does not tell what it has learned from
+        for name, kind in zip(stream.names, stream.formats, strict=True):
+            if kind not in NUMBERED:
+                stream.close()
+                raise ValueError(f"{name}: found names of features ({kind}), expected numbers, as the model knows them")
+    return stream
 
 
 def features_of(model: Model) -> Any:

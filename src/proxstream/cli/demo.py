@@ -27,6 +27,12 @@ PASSES = 200
 WIDTH = 100  # of a file or a pipe; a narrower terminal wraps lines, it does not lose digits
 SHOWN = 3  # rows whose prediction is shown
 
+EPILOG = """\b
+Examples:
+  proxstream demo
+  proxstream demo --rows 1000 --l1 0.01
+"""
+
 
 def _number(value: float) -> float:
     """Refuse NaN, which some versions of typer let through any range."""

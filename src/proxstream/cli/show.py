@@ -172,6 +172,8 @@ class Show:
 def _words(facts: dict[str, Any]) -> dict[str, str]:
     """Return the summary as it is shown."""
     shown = {"rows": _rows(facts), "progressive loss": f"{facts['progressive_loss']:.6f} ({facts['loss']})"}
+    if "negative_labels" in facts:
+        shown["labels"] = "-1 and 0 occurred, both taken for the negative class"
     if "best_constant" in facts:
         shown["best constant"] = f"{number(facts['best_constant'])}, loss {facts['best_constant_loss']:.6f}"
     for name, words in NAMES.items():

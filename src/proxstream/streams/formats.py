@@ -135,8 +135,8 @@ def _sniff(name: str, head: bytes) -> Format:
         if separator in lines[0] and lines[0].isascii() and b"\0" not in lines[0]:
             return FORMATS[known]
     raise DataError(
-        f"{name}: the format cannot be told from its name or its first line {_shown(lines[0])}; give format=, one of "
-        f"{', '.join(FORMATS)}"
+        f"{name}: the format cannot be told from its name or its first line {_shown(lines[0])}; expected it "
+        f"told, one of {', '.join(kind.name for kind in FORMATS.values() if kind.extensions)}"
     )
 
 

@@ -103,7 +103,7 @@ class Sheets:
             kernel.VALUE: "a finite number",
             kernel.LARGE: f"a number that fits {np.dtype(self._dtype).name}",
             kernel.INDEX: f"an index of at most {2**31 - 1}",
-            kernel.ZERO: "an index of at least 1, since zero_based=False",
+            kernel.ZERO: "an index of at least 1, since indices count from 1",
             kernel.QID: "qid:number, a whole number of up to 18 digits",
             kernel.NO_QID: "a qid, as the rows before have one",
             kernel.EXTRA_QID: "no qid, as the rows before have none",

@@ -62,9 +62,14 @@ class Labels:
         two = len(self.classes) == 2 and self.loss.kind == "binary"
         return 1 if two else max(len(self.classes), 1)
 
+    @property
+    def usual(self) -> bool:
+        """Whether there are two classes with the usual labels, -1 or 0, and 1."""
+        return not self.classes and self.loss.kind == "binary"
+
     def seen(self, *, zeros: bool, negatives: bool) -> tuple[float, ...]:
         """Return the labels of the classes, two of them as the data had them: 0 where that and never -1 occurred."""
-        if self.classes or self.loss.kind != "binary":
+        if not self.usual:
             return self.classes
         return (0.0, 1.0) if zeros and not negatives else (-1.0, 1.0)
 

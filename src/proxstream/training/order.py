@@ -79,6 +79,10 @@ class Order:
             raise ValueError(f"loss {self.loss} needs classes, their number or their labels")
         if self.classes and kind not in ("binary", "multiclass"):
             raise ValueError(f"loss {self.loss} is none of classes, got classes {_listed(self.classes)}")
+        known, settled = self.labels().told, self.initial is None or self.initial_checksum is not None
+        for label in self.class_weight:
+            if settled and not known.good(np.array([label])).all():
+                raise ValueError(f"class-weight must tell labels of the loss, {known.words}, got {label:g}")
         if self.format is not None:
             formats.get(self.format)
         Faults(self.on_error, self.quarantine)

@@ -127,7 +127,9 @@ class Run:
         try:
             session.run(self.stream)
         except NoRowsError:
-            raise NoRowsError(f"{', '.join(self.stream.names)}: no rows to learn from") from None
+            skipped = self.stream.skipped + session.facts.bad_labels
+            more = f", {skipped:,} skipped" if skipped else ""
+            raise NoRowsError(f"{', '.join(self.stream.names)}: no rows to learn from{more}") from None
         self.skipped = self.stream.skipped + session.facts.bad_labels
         self.write()
         self.keeper.clear()
@@ -200,6 +202,8 @@ class Run:
             "passes": len(session.passes),
             "progressive_loss": session.progressive_loss,
         }
+        if session.facts.zeros and session.facts.negatives and session.labels.usual:
+            facts["negative_labels"] = [-1, 0]
         best = session.tally.best_constant()
         if best is not None:
             facts |= {"best_constant": self._shown(best.value), "best_constant_loss": best.loss}

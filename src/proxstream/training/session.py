@@ -192,9 +192,8 @@ class Session:
         if kept is not None:
             facts.bad_labels += len(given) - len(kept)
             given, qid = given[kept], None if qid is None else qid[kept]
-        if not facts.negatives:
-            facts.zeros = facts.zeros or bool((given == 0.0).any())
-            facts.negatives = bool((given == -1.0).any())
+        facts.zeros = facts.zeros or bool((given == 0.0).any())
+        facts.negatives = facts.negatives or bool((given == -1.0).any())
         rows = rows._replace(data=rows.data.astype(self.learner.dtype, copy=False))
         start, n_bytes = 0, facts.n_bytes
         while start < rows.n_rows:
