@@ -210,7 +210,9 @@ def test_formats_that_cannot_be_told(tmp_path: Path) -> None:
     path = tmp_path / "rows"
     for junk in (b"hello world\n", b"\0\1\2\3" * 100, bytes(range(256))):
         path.write_bytes(junk)
-        with pytest.raises(DataError, match=r"the format cannot be told from its name or its first line .*; expected it told"):
+        with pytest.raises(
+            DataError, match=r"the format cannot be told from its name or its first line .*; expected it told"
+        ):
             ps.open_stream(path)
     with pytest.raises(ValueError, match=r"format must be one of svmlight, vw, .* got 'xml'"):
         ps.open_stream(path, "xml")

@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import example, given, settings
@@ -288,6 +289,22 @@ def test_text_of_vowpal_wabbit_has_the_features_of_a_table() -> None:
 def test_nan_of_pandas_is_missing_and_its_index_no_feature() -> None:
     frame = pd.DataFrame({"x": [1.0, np.nan], "c": pd.Categorical(["u", None])}, index=[7, 9])
     assert [row[1] for row in read(frame, None, FeatureSpec())] == [[1.0, 1.0], []]
+
+
+@pytest.mark.parametrize("index", [[7, 9], pd.Index([7, 9], name="user"), pd.MultiIndex.from_tuples([(1, 2), (3, 4)])])
+def test_an_index_of_pandas_is_no_feature(index: Any) -> None:
+    frame = pd.DataFrame({"x": [1.0, 2.0]}, index=index)
+    assert [row[1] for row in read(frame, None, FeatureSpec())] == [[1.0], [2.0]]
+
+
+@pytest.mark.parametrize("ending", ["parquet", "feather"])
+def test_rows_that_were_chosen_in_pandas_and_written_have_no_index(ending: str, tmp_path: Path) -> None:
+    frame = pd.DataFrame({"x": [3.0, 2.0, 1.0, 4.0]})
+    path = tmp_path / f"chosen.{ending}"
+    table = pa.Table.from_pandas(frame[frame.x > 1.5])
+    assert "__index_level_0__" in table.column_names
+    {"parquet": pq.write_table, "feather": feather.write_feather}[ending](table, path)
+    assert [row[1] for row in read(path, None, FeatureSpec())] == [[3.0], [2.0], [4.0]]
 
 
 def test_categoricals_of_data_frames() -> None:

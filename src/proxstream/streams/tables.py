@@ -27,7 +27,7 @@ from .text import Checksum, no_rows
 
 CELLS, ROWS = 1 << 18, 4000  # made at once, at most; were it 2^12, cells of a row would fight for places in the cache
 EDGE = 1 << 16  # bytes at both ends of a file that are checked
-INDEX = re.compile(r"__index_level_\d+__")  # how pandas hands on an index
+INDEX = re.compile(r"__index_level_\d+__")  # how pandas writes an index without a name
 
 
 def most_rows(featurizer: Featurizer) -> int:
@@ -153,8 +153,15 @@ def read_frame(job: Job) -> Iterator[Chunk]:
             reader = pa.RecordBatchReader.from_batches(batch.schema, [batch])
         else:
             reader = pa.Table.from_pandas(thing).to_reader()
-    named = pa.schema([field for field in reader.schema if not INDEX.fullmatch(field.name)])
+    index = _index_of(reader.schema)
+    named = pa.schema([field for field in reader.schema if field.name not in index])
     yield from read_batches(job, Table(iter(reader), needed_of(job, named), job.start.row, job.seed, lambda row: 0))
+
+
+def _index_of(schema: Any) -> list[str]:
+    """Return the columns that pandas tells to be the index of a frame; one that is a range has none."""
+    told = json.loads((schema.metadata or {}).get(b"pandas", b"{}")).get("index_columns", [])
+    return [name for name in told if isinstance(name, str)]
 
 
 class Table(NamedTuple):
@@ -354,7 +361,8 @@ def flat(batch: Any) -> Any:
 def needed_of(job: Job, schema: Any) -> list[str]:
     """Settle what the columns of a table mean; return those that have to be read."""
     whole = flat_schema(schema)
-    featurizer, found = job.settings.featurizer, kinds(whole)
+    featurizer = job.settings.featurizer
+    found = {name: kind for name, kind in kinds(whole).items() if not INDEX.fullmatch(name)}
     featurizer.decide(found, job.source.name, labelled=job.settings.labels is not None)
     wanted = {column.name for column in featurizer.columns}
     wanted |= {name for role in ROLES if (name := featurizer.role(role, list(found))) is not None}
