@@ -258,3 +258,49 @@ def test_workers_that_are_killed_leave_no_trace(
     assert told[-1] > 0
     assert Path("killed.bad").read_bytes() == Path("there.bad").read_bytes()
     assert Path("killed.psm").read_bytes() == Path("there.psm").read_bytes()
+
+
+# ---- going on
+
+
+@pytest.mark.parametrize("n_files", [1, 2])
+def test_a_run_goes_on_from_a_model(
+    there: Any, files: list[str], monkeypatch: pytest.MonkeyPatch, n_files: int
+) -> None:
+    here(files[2:], "--on-error", "skip", "--l1", 1e-3)
+    Path("here.psm").rename("first.psm")
+    data, words = files[:n_files], ("--initial", "first.psm", "--on-error", "skip", "--checkpoint", 1)
+    one = there(data, *words)
+    if n_files == 1:
+        two = here(data, *words)
+        same_learner(one, two)
+        for name in ("progressive_loss", "accuracy", "auc", "best_constant", "rows", "nonzeros"):
+            assert one.summary[name] == two.summary[name]
+        assert one.history[-1] == two.history[-1]
+    else:
+        broken_off(monkeypatch, there, data, *words)
+        there(data, *words, "--resume", output="resumed.psm")
+        assert Path("resumed.psm").read_bytes() == Path("there.psm").read_bytes()
+        assert one.learner.t == 3 * ROWS
+
+
+# ---- what is told
+
+
+def test_what_is_told_of_odd_files_is_as_without_a_cluster(
+    there: Any, client: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "bad.svm").write_text("".join(BAD))
+    (tmp_path / "mixed.svm").write_text("1 1:1\n0 2:1\n-1 3:1\n")
+    on = "--cluster", client.scheduler.address
+    for words, code in (
+        ((tmp_path / "bad.svm", "--on-error", "skip"), 1),
+        ((tmp_path / "mixed.svm", "--label", "x"), 2),
+    ):
+        told = []
+        for where in (on, ()):
+            assert cli.main(["train", *map(str, words), "-o", "m.psm", "--quiet", *where]) == code
+            told.append(capsys.readouterr().err)
+        assert told[0] == told[1] != ""
+    one, two = (train([str(tmp_path / "mixed.svm")]) for train in (there, here))
+    assert one.summary["negative_labels"] == two.summary["negative_labels"] == [-1, 0]

@@ -14,13 +14,14 @@ from .common import Stopped, UsageError, check_places, usage
 from .show import Show
 
 if TYPE_CHECKING:
+    from ..learner import Learner
     from ..training.order import Order
 
 # What may be told of a run that goes on from a model.
 WITH_INITIAL = (
     *("data", "output", "format", "passes", "class_weight", "holdout", "early_stop", "threads", "on_error"),
     *("quarantine", "chunk_bytes", "quiet", "progress_every", "metrics_file", "checkpoint", "resume"),
-    *("weights_only", "initial"),
+    *("weights_only", "initial", "cluster", "rows_per_round"),
 )
 # What only learning row by row knows.
 ONLINE = ("passes", "holdout", "early_stop", "pairs", "average", "progress_every", "checkpoint", "resume", "initial")
@@ -241,14 +242,7 @@ def _run(order: Order, show: Show, given: set[str]) -> None:
     if order.algorithm == "certified":
         _solve(order, show, given)
         return
-    if order.initial is not None:
-        own = sorted(given - set(WITH_INITIAL))
-        if own:
-            raise UsageError(f"a model to go on from brings its own --{own[0].replace('_', '-')}")
-        order, learner = order.going_on()
-    else:
-        with usage():
-            learner = order.learner()
+    order, learner = _begun(order, given)
     with show, Run(order, learner, show) as run, _signals(run):
         _check_formats(run.stream.formats, given)
         if order.passes > 1 and not run.stream.rereadable:
@@ -273,6 +267,17 @@ def _check_formats(formats: list[str], given: set[str]) -> None:
             raise UsageError(f"--{name.replace('_', '-')} means nothing in {told}, only in {', '.join(MEANT[name])}")
 
 
+def _begun(order: Order, given: set[str]) -> tuple[Order, Learner]:
+    """Return a learner that knows nothing, or the one of the model to go on from and the order with what it brings."""
+    if order.initial is None:
+        with usage():
+            return order, order.learner()
+    own = sorted(given - set(WITH_INITIAL))
+    if own:
+        raise UsageError(f"a model to go on from brings its own --{own[0].replace('_', '-')}")
+    return order.going_on()
+
+
 def _run_on(address: str, rows: int | None, order: Order, show: Show, given: set[str]) -> None:
     """Run on a Dask cluster, which is imported here and nowhere else."""
     from ..training import Interrupted
@@ -292,16 +297,15 @@ def _run_on(address: str, rows: int | None, order: Order, show: Show, given: set
         raise UsageError("--algorithm certified does not go with --cluster: use proxstream.cluster.DaskSDCAClassifier")
     for name in sorted(given & set(REFUSED)):
         raise UsageError(f"--{name.replace('_', '-')} does not go with --cluster: {REFUSED[name]}")
-    with usage():
-        learner = order.learner()
-        if (
-            reason := "rows of a query may lie in two files"
-            if learner.ranking
-            else refusal(learner.algorithm, learner.engine)
-        ):
-            raise ValueError(f"--cluster: {reason}")
+    order, learner = _begun(order, given)
+    reason = refusal(learner.algorithm, learner.engine, learner.average)
+    if learner.ranking:
+        reason = "rows of a query may lie in two files"
+    if reason:
+        raise UsageError(f"--cluster: {reason}")
     with connected(address) as client, show:
-        run = ClusterRun(order, show, client, rows)
+        run = ClusterRun(order, learner, show, client, rows)
+        _check_formats([part.data.format for part in run.parts.parts], given)
         with _signals(run):
             try:
                 run()

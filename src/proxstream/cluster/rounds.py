@@ -180,7 +180,7 @@ class Rounds:
         self._attempt = self._faults = 0
         self._homes: list[list[str]] = []
         self._stop = False
-        self._losses = learner.loss_sums
+        self.losses = learner.loss_sums  # and weights, up to the last round that was told
 
     def __call__(self) -> None:
         """Run to the end of the last pass."""
@@ -405,13 +405,13 @@ class Rounds:
         standing.skipped = sum(place.left_out for place in places.places)
         if not rows:
             return
-        before = (0.0, 0.0) if told.exact else self._losses
-        self._losses = before[0] + float(told.losses[0]), before[1] + float(told.losses[1])
+        before = (0.0, 0.0) if told.exact else self.losses
+        self.losses = before[0] + float(told.losses[0]), before[1] + float(told.losses[1])
         workers = len(set(map(tuple, self._homes)))
         sent = told.n_bytes * (workers - 1)
         if workers > 1 and len(told.told) > DIRECT:
             sent = sum(lane.sent for lane in told.told) + told.n_bytes * workers
-        mean_loss = self._losses[0] / self._losses[1] if self._losses[1] > 0.0 else math.nan
+        mean_loss = self.losses[0] / self.losses[1] if self.losses[1] > 0.0 else math.nan
         ended = Round(standing.round, rows, standing.rows, mean_loss, sent, seconds)
         self.rounds.append(ended)
         if self._on_round is not None:

@@ -39,7 +39,6 @@ from .rounds import Plan, Round, Rounds, Standing
 
 # What only one stream can do.
 REFUSED = {
-    "initial": "partial_fit of a DaskStreamClassifier goes on from a model",
     "pairs": "a ranker's queries lie in one stream",
     "average": "means of the weights do not add",
     "names": "workers do not share the names they meet",
@@ -63,7 +62,9 @@ class Session:
     """What a run tells of itself while it goes, by the names of `training.session.Session`."""
 
     def __init__(self, learner: Learner, labels: Labels) -> None:
-        self.learner, self.labels, self.facts = learner, labels, Facts()
+        self.learner, self.labels = learner, labels
+        self.began = learner.loss_sums
+        self.facts = Facts(last_line=self.began)
         self.lines: list[Line] = []
         self.passes: list[Pass] = []
         self.tally = metrics.tally(learner.loss, learner.n_outputs)
@@ -123,6 +124,7 @@ class Session:
             "rows": facts.rows,
             "best_pass": facts.best_pass,
             "mean_loss": self.mean_loss,
+            "began": list(self.began),
             "last_line": list(facts.last_line),
             "lines": [plain(line) for line in self.lines],
             "passes": [plain(one) for one in self.passes],
@@ -132,6 +134,7 @@ class Session:
         """Go on from what was kept."""
         self.facts.number, self.facts.rows, self.mean_loss = record["number"], record["rows"], record["mean_loss"]
         self.facts.best_pass = record["best_pass"]
+        self.began = (record["began"][0], record["began"][1])
         self.facts.last_line = (record["last_line"][0], record["last_line"][1])
         self.lines = [Line(*floats(line)) for line in record["lines"]]
         self.passes = [Pass(*floats(one)) for one in record["passes"]]
@@ -145,26 +148,32 @@ class ClusterRun:
     Parameters
     ----------
     order : Order
+    learner : Learner
+        As the order makes it, or one that goes on.
     watch : Watch
     client : Client
     rows : int, optional
         Rows a round; None is as of `DaskStreamClassifier`.
     """
 
-    def __init__(self, order: Order, watch: Watch, client: Client, rows: int | None) -> None:
+    def __init__(self, order: Order, learner: Learner, watch: Watch, client: Client, rows: int | None) -> None:
         self.order, self.watch = order, watch
         self.parts = _parts(order)
         self.stream = self  # who knows the bytes to be read
         self.n_bytes = _size([part.data.path for part in self.parts.parts])
-        learner = order.learner(self.parts.n_features or 1)
+        if learner.t == 0:
+            learner = order.learner(self.parts.n_features or 1)
         self.session = Session(learner, order.labels())
         self.resumed = self.finished = False
         everything = list(range(len(self.parts)))
         lanes = lanes_of(client, None, len(self.parts))
-        plan = Plan(lanes, rows_of(rows, lanes, learner.n_features), [everything] * order.passes, tally=True)
         self._held_out = bool(order.holdout) and order.share() is None  # a file of its own
-        plan = replace(
-            plan,
+        plan = Plan(
+            lanes,
+            rows_of(rows, lanes, learner.n_features),
+            [everything] * order.passes,
+            fresh=learner.t == 0,
+            tally=True,
             held_out=order.share() or Fraction(0),
             settled=self._held_out or order.early_stop > 0 or order.quarantine is not None,
         )
@@ -233,7 +242,7 @@ class ClusterRun:
         self._count(self.rounds.standing)
         session.count(told)
         session.facts.rows += ended.rows
-        session.mean_loss = ended.mean_loss
+        session.mean_loss = heldout.mean(self.rounds.losses, session.began)
         line = session.line(ended.rows, self.order.progress_every, next(one.last for one in told[::-1] if one.last))
         if line is not None:
             self.watch.line(line, self)  # type: ignore[arg-type]
@@ -257,7 +266,8 @@ class ClusterRun:
             return not self._ended
         self._count(standing)
         if not session.facts.all_rows:
-            raise ValueError(f"{', '.join(self.order.data)}: no rows to learn from")
+            more = f", {self.skipped:,} skipped" if self.skipped else ""
+            raise ValueError(f"{', '.join(self.order.data)}: no rows to learn from{more}")
         sums = [(place.loss, place.weight) for place in standing.places]
         held_out = self._file_losses() if self._held_out else (sum(a for a, _ in sums), sum(b for _, b in sums))
         ended = session.end_pass(held_out)
@@ -279,6 +289,11 @@ class ClusterRun:
             rows = ((labels.read_chunk(chunk, stream.names, skip=skip).rows, None) for chunk in stream.chunks())
             return heldout.losses_of(self.session.learner, rows)
 
+    @property
+    def skipped(self) -> int:
+        """Rows left out: bad ones of a pass, and those with labels that no stream has looked at, of all passes."""
+        return self.rounds.standing.skipped + self.session.facts.bad_labels
+
     def model(self) -> Model:
         """Return the model."""
         order, facts = self.order, self.session.facts
@@ -297,10 +312,12 @@ class ClusterRun:
         session, learner = self.session, self.session.learner
         facts: dict[str, Any] = {
             "rows": session.facts.all_rows,
-            "skipped": self.rounds.standing.skipped + session.facts.bad_labels,
+            "skipped": self.skipped,
             "passes": len(session.passes),
-            "progressive_loss": learner.progressive_loss,
+            "progressive_loss": session.passes[0].mean_loss,
         }
+        if session.facts.zeros and session.facts.negatives and session.labels.usual:
+            facts["negative_labels"] = [-1, 0]
         best = session.tally.best_constant()
         if best is not None:
             value = best.value if learner.n_outputs > 1 else report.prediction(learner.loss, best.value)
