@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -115,6 +116,34 @@ def test_rows_that_are_all_bad_are_counted(run: Any) -> None:
     Path("bad.svm").write_text("1 1:x\n?\n")
     done = run("train", "bad.svm", "-o", "m.psm", "-q", "--on-error", "skip")
     assert done == (1, "", "bad.svm: no rows to learn from, 2 skipped\n")
+
+
+def test_bad_rows_are_left_out_of_measures_proofs_and_caches(run: Any) -> None:
+    good = Path("clicks.svm").read_text()
+    Path("dirty.svm").write_text(good[: good.index("\n") + 1] + "1 3:bad\n7 1:1\n" + good[good.index("\n") + 1 :])
+    assert run("train", "clicks.svm", "-o", "m.psm", "-q", "--l1", "0.01") == (0, "", "")
+    for command in ("evaluate", "certify"):
+        clean = json.loads(run(command, "m.psm", "clicks.svm", "--json").out)
+        found = "dirty.svm:2:5: found 'bad', expected a finite number"
+        assert run(command, "m.psm", "dirty.svm") == (1, "", f"{found}\n")
+        done = run(command, "m.psm", "dirty.svm", "--json", "--on-error", "quarantine", "kept.txt")
+        told = json.loads(done.out)
+        assert told.pop("skipped") == 2
+        assert told.keys() == clean.keys()
+        for name in (name for name, value in clean.items() if not isinstance(value, list)):
+            assert told[name] == (
+                clean[name] if isinstance(clean[name], str) else pytest.approx(clean[name], rel=1e-12)
+            )
+        label = "dirty.svm:3:1: found the label 7, expected -1, 0 or 1"
+        assert Path("kept.txt").read_text() == f"# {found}\n1 3:bad\n# {label}\n7 1:1\n"
+    for target in ("rows.psr", "rows.vw"):  # a label may be any number here
+        assert run("convert", "dirty.svm", target).code == 1
+        assert not Path(target).exists()
+        assert run("convert", "dirty.svm", target, "--on-error", "skip") == (0, "", "dirty.svm: 1 bad rows skipped\n")
+    done = run("evaluate", "m.psm", "rows.psr", "--on-error", "skip", "--json")
+    assert json.loads(done.out)["rows"] == 100
+    assert run("evaluate", "m.psm", "dirty.svm", "--on-error", "leave").code == 2
+    assert run("convert", "rows.csv", "rows.parquet", "--on-error", "skip").code == 2
 
 
 # ---- CSV

@@ -6,7 +6,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .common import AsJSON, Data, Format, Labelled, ModelFile, OneBased, facts, open_data, print_json, show
+from .common import (
+    AsJSON,
+    Bad,
+    Data,
+    Format,
+    Labelled,
+    ModelFile,
+    OneBased,
+    OnError,
+    Quarantine,
+    facts,
+    open_data,
+    print_json,
+    show,
+)
 
 if TYPE_CHECKING:
     from ..model import Model
@@ -30,6 +44,8 @@ def certify(
     ] = None,
     format: Format = None,
     one_based: OneBased = None,
+    on_error: OnError = "stop",
+    quarantine: Quarantine = None,
     json: AsJSON = False,
 ) -> None:
     """Prove how far from optimal a model is: primal value, dual value, and the gap between them.
@@ -41,9 +57,14 @@ def certify(
 
     if "-" in data:
         raise typer.BadParameter("the data are read several times, which standard input cannot be: give files")
+    bad = Bad(on_error, quarantine)
+    bad.check([model, *data])
     made = load_model(model)
-    with open_data(made, data, format, one_based, labelled=True) as stream:
-        told = _certified(made, Labelled(made, stream), loss, l1, l2)
+    with open_data(made, data, format, one_based, bad=bad, labelled=True) as stream:
+        rows = Labelled(made, stream, skip=on_error != "stop")
+        told = _certified(made, rows, loss, l1, l2)
+    if on_error != "stop":
+        told["skipped"] = rows.skipped
     if json:
         print_json(told)
     else:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from glob import glob
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -31,6 +31,10 @@ Format = Annotated[
 OneBased = Annotated[
     bool | None, typer.Option("--one-based/--zero-based", help="svmlight: how indices count; as in training.")
 ]
+OnError = Annotated[
+    str, typer.Option(metavar="WHAT", help="Bad rows: stop, skip, or quarantine FILE to keep them there.")
+]
+Quarantine = Annotated[str | None, typer.Option(hidden=True)]
 AsJSON = Annotated[bool, typer.Option("--json", help="Tell it as JSON.")]
 
 
@@ -112,14 +116,35 @@ def check_places(outputs: Mapping[str, str | None], inputs: Iterable[str | None]
 # -- models and data -----------------------------------------------------------------------------
 
 
+class Bad(NamedTuple):
+    """What becomes of bad rows."""
+
+    on_error: str = "stop"
+    quarantine: str | None = None
+
+    def check(self, inputs: Iterable[str]) -> None:
+        """Raise a UsageError unless the two go together, and no input is written over."""
+        from ..streams.faults import Faults
+
+        with usage():
+            Faults(*self)
+        check_places({"--on-error quarantine": self.quarantine}, inputs)
+
+
 def open_data(
-    model: Model, data: list[str], format: str | None, one_based: bool | None = None, *, labelled: bool = False
+    model: Model,
+    data: list[str],
+    format: str | None,
+    one_based: bool | None = None,
+    *,
+    bad: Bad | None = None,
+    labelled: bool = False,
 ) -> Stream:
     """Open data as the model's own were read; if their labels count, those must be the model's."""
     from ..streams import open_stream
     from ..training.run import NUMBERED
 
-    reading = dict(model.reading)
+    reading = {**model.reading, **(bad or Bad())._asdict()}
     if labelled and not model.learner.ranking:
         reading["labels"] = labels_of(model).told
     if one_based is not None:
@@ -162,18 +187,24 @@ def labels_of(model: Model) -> Labels:
 class Labelled:
     """A stream whose labels are those of a model's loss; it can be read again if the stream can.
 
-    A label that is missing, or is none of the model's, is a ValueError that tells its place.
+    A label that is missing, or is none of the model's, is a ValueError that tells its place, or its row is left out.
+    `skipped` counts the rows that were left out for any reason, in the pass that ran last.
     """
 
-    def __init__(self, model: Model, stream: Stream) -> None:
-        self._labels = labels_of(model)
+    def __init__(self, model: Model, stream: Stream, *, skip: bool = False) -> None:
+        self._labels, self._skip, self.skipped = labels_of(model), skip, 0
         self._ranks, self.stream = model.learner.ranking, stream
 
     def chunks(self) -> Iterator[Chunk]:
         """Yield chunks."""
+        unknown = 0
         for chunk in self.stream.chunks():
-            rows = chunk.rows if self._ranks else self._labels.read_chunk(chunk, self.stream.names).rows
+            rows = chunk.rows
+            if not self._ranks:
+                rows = self._labels.read_chunk(chunk, self.stream.names, skip=self._skip).rows
+                unknown += chunk.rows.n_rows - rows.n_rows
             yield chunk._replace(rows=rows)
+        self.skipped = self.stream.skipped + unknown
 
     def __iter__(self) -> Iterator[RowBlock]:
         return (chunk.rows for chunk in self.chunks())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import PurePath
@@ -10,7 +11,7 @@ from typing import Annotated, Any, BinaryIO
 
 import typer
 
-from .common import Format, check_places, features_of, usage
+from .common import Bad, Format, OnError, Quarantine, check_places, features_of, usage
 
 MODELS = {".json": "json", ".txt": "text", ".onnx": "onnx"}
 
@@ -49,6 +50,8 @@ def convert(
     names: Annotated[bool, typer.Option("--names", help="Keep names of features in a cache, for inspect.")] = False,
     one_based: Annotated[bool, typer.Option("--one-based", help="svmlight: subtract 1 from indices.")] = False,
     dtype: Annotated[str, typer.Option(metavar="TYPE", help="float32 or float64, of the values.")] = "float32",
+    on_error: OnError = "stop",
+    quarantine: Quarantine = None,
 ) -> None:
     """Convert data to another format, or a model to JSON, readable text or ONNX.
 
@@ -59,6 +62,8 @@ def convert(
         check_places({"OUT": target}, [source])
         _convert_model(source, target, to)
         return
+    bad = Bad(on_error, quarantine)
+    bad.check([source, target])
     told = {"label": label, "weight": weight, "qid": qid, "bits": bits or None, "crosses": cross or (), "names": names}
     told["categorical"] = categorical or ()
     reading: dict[str, Any] = {"zero_based": not one_based, "dtype": dtype}
@@ -68,6 +73,7 @@ def convert(
         made = load_model(model)
         reading |= {**made.reading, "dtype": made.learner.dtype}
         told = {} if made.features is None else {"made": features_of(made)}
+    reading |= bad._asdict()
     _convert_data(source, target, to, format, reading, told)
 
 
@@ -124,16 +130,20 @@ def _convert_data(
                 f"rows of numbered features are written as {', '.join(WRITERS)} or cache, and one table as another "
                 f"({', '.join(TABLES)}); got {', '.join(sorted(kinds))} to {wanted.name}"
             )
+        if reading["on_error"] != "stop":
+            raise typer.BadParameter("--on-error is for rows: a table becomes another table whole")
         with replacing(target) as out, _compressed(out, target) as inner:
             retable(found[0], kinds.pop(), inner, wanted.name)
         return
     with open_stream(source, format, features=features, **reading) as stream:
         if wanted.name == "cache":
             write_cache(stream, target)
-            return
-        with replacing(target) as out, _compressed(out, target) as inner:
-            for piece in WRITERS[wanted.name](stream.chunks()):
-                inner.write(piece)
+        else:
+            with replacing(target) as out, _compressed(out, target) as inner:
+                for piece in WRITERS[wanted.name](stream.chunks()):
+                    inner.write(piece)
+        if stream.skipped:
+            print(f"{', '.join(stream.names)}: {stream.skipped:,} bad rows skipped", file=sys.stderr)
 
 
 def _format_of(target: str) -> str:

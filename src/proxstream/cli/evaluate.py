@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
-from .common import AsJSON, Data, Format, Labelled, ModelFile, OneBased, facts, open_data, print_json, show, table
+from .common import (
+    AsJSON,
+    Bad,
+    Data,
+    Format,
+    Labelled,
+    ModelFile,
+    OneBased,
+    OnError,
+    Quarantine,
+    facts,
+    open_data,
+    print_json,
+    show,
+    table,
+)
 
 EPILOG = """\b
 Examples:
@@ -12,7 +27,13 @@ Examples:
 
 
 def evaluate(
-    model: ModelFile, data: Data, format: Format = None, one_based: OneBased = None, json: AsJSON = False
+    model: ModelFile,
+    data: Data,
+    format: Format = None,
+    one_based: OneBased = None,
+    on_error: OnError = "stop",
+    quarantine: Quarantine = None,
+    json: AsJSON = False,
 ) -> None:
     """Measure a model on labelled data.
 
@@ -22,12 +43,17 @@ def evaluate(
     from ..metrics import measures
     from ..modelfile import load_model
 
+    bad = Bad(on_error, quarantine)
+    bad.check([model, *data])
     made = load_model(model)
     found = measures(made)
-    with open_data(made, data, format, one_based, labelled=True) as stream:
-        for chunk in Labelled(made, stream).chunks():
+    with open_data(made, data, format, one_based, bad=bad, labelled=True) as stream:
+        rows = Labelled(made, stream, skip=on_error != "stop")
+        for chunk in rows.chunks():
             found.add(made.scores(chunk.rows), chunk.rows.y, chunk.rows.c, chunk.qid)
     measured, tables = found.facts(), found.tables()
+    if on_error != "stop":
+        measured = {"rows": measured.pop("rows"), "skipped": rows.skipped, **measured}
     if not measured["rows"]:
         raise ValueError(f"{', '.join(stream.names)}: no rows to measure")
     if json:
