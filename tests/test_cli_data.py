@@ -136,11 +136,11 @@ def test_bad_rows_are_left_out_of_measures_proofs_and_caches(run: Any) -> None:
             )
         label = "dirty.svm:3:1: found the label 7, expected -1, 0 or 1"
         assert Path("kept.txt").read_text() == f"# {found}\n1 3:bad\n# {label}\n7 1:1\n"
-    for target in ("rows.psr", "rows.vw"):  # a label may be any number here
+    for target in ("made.psr", "made.vw"):  # a label may be any number here
         assert run("convert", "dirty.svm", target).code == 1
         assert not Path(target).exists()
         assert run("convert", "dirty.svm", target, "--on-error", "skip") == (0, "", "dirty.svm: 1 bad rows skipped\n")
-    done = run("evaluate", "m.psm", "rows.psr", "--on-error", "skip", "--json")
+    done = run("evaluate", "m.psm", "made.psr", "--on-error", "skip", "--json")
     assert json.loads(done.out)["rows"] == 100
     assert run("evaluate", "m.psm", "dirty.svm", "--on-error", "leave").code == 2
     assert run("convert", "rows.csv", "rows.parquet", "--on-error", "skip").code == 2
