@@ -63,6 +63,18 @@ def test_options_go_with_what_they_mean_something_in(run: Any) -> None:
     assert run("train", "clicks.svm", "-o", "m.psm", "-q", "--one-based", "--bits", "10")[0] == 0
 
 
+def test_a_cache_of_a_table_takes_the_options_of_training(run: Any) -> None:
+    Path("texts.csv").write_text("label,review,price,id\n1,good one,NA,7\n0,bad one,3,8\n")
+    options = ("--text", "review=words:1-2", "--drop", "id", "--nulls", "NA", "--numeric", "price", "--names")
+    assert run("convert", "texts.csv", "texts.psr", *options) == (0, "", "")
+    assert run("train", "texts.psr", "-o", "cached.psm", "-q") == (0, "", "")
+    assert run("train", "texts.csv", "-o", "read.psm", "-q", *options) == (0, "", "")
+    assert run("predict", "cached.psm", "texts.csv", "--output", "scores") == run(
+        "predict", "read.psm", "texts.csv", "--output", "scores"
+    )
+    assert "good one" in run("inspect", "cached.psm").out
+
+
 # ---- labels
 
 

@@ -96,3 +96,12 @@ def test_a_standard_output_that_is_full_is_told(run: Any) -> None:
 @pytest.mark.parametrize("args", ["convert clicks.svm gone/rows.vw", "predict model.psm clicks.svm -o gone/rows.vw"])
 def test_a_folder_that_is_not_there_is_told_by_the_name_given(args: str, run: Any) -> None:
     assert run(*args.split()) == (1, "", "gone/rows.vw: No such file or directory\n")
+
+
+def test_a_dash_is_standard_output_where_rows_go_and_refused_where_files_are_made(run: Any) -> None:
+    assert run("predict", "model.psm", "clicks.svm", "-o", "-") == run("predict", "model.psm", "clicks.svm")
+    for args in (("train", "clicks.svm", "-o", "-"), ("convert", "clicks.svm", "-", "--to", "vw")):
+        done = run(*args)
+        assert (done.code, done.out) == (2, "")
+        assert "standard output" in done.err
+    assert not Path("-").exists()

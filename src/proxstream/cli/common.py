@@ -173,6 +173,15 @@ def features_of(model: Model) -> Any:
     return featurizer
 
 
+def grams_of(words: Sequence[str] | None) -> list[tuple[str, str]]:
+    """Return columns of text with their n-grams.
+
+    >>> grams_of(["review", "title=chars:3"])
+    [('review', 'words'), ('title', 'chars:3')]
+    """
+    return [(column, grams or "words") for column, _, grams in (word.partition("=") for word in words or ())]
+
+
 def labels_of(model: Model) -> Labels:
     """Return how the model reads labels."""
     from ..training.labels import Labels

@@ -11,7 +11,7 @@ from typing import Annotated, Any, BinaryIO
 
 import typer
 
-from .common import Bad, Format, OnError, Quarantine, check_places, features_of, usage
+from .common import Bad, Format, OnError, Quarantine, check_places, features_of, grams_of, usage
 
 MODELS = {".json": "json", ".txt": "text", ".onnx": "onnx"}
 
@@ -47,6 +47,14 @@ def convert(
     categorical: Annotated[
         list[str] | None, typer.Option(metavar="COLUMN", help="Take as categories; repeatable.")
     ] = None,
+    numeric: Annotated[list[str] | None, typer.Option(metavar="COLUMN", help="Take as numbers; repeatable.")] = None,
+    text: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN[=GRAMS]", help="Take as text: words:1-2, chars:3; repeatable.")
+    ] = None,
+    drop: Annotated[list[str] | None, typer.Option(metavar="COLUMN", help="Leave out; repeatable.")] = None,
+    nulls: Annotated[
+        list[str] | None, typer.Option(metavar="WORD", help="Take for missing, as NA or nan; repeatable.")
+    ] = None,
     names: Annotated[bool, typer.Option("--names", help="Keep names of features in a cache, for inspect.")] = False,
     one_based: Annotated[bool, typer.Option("--one-based", help="svmlight: subtract 1 from indices.")] = False,
     dtype: Annotated[str, typer.Option(metavar="TYPE", help="float32 or float64, of the values.")] = "float32",
@@ -58,14 +66,24 @@ def convert(
     Rows of any format become svmlight, Vowpal Wabbit text, or a row cache (.psr), which is read many times faster;
     tables become other tables. OUT is written whole or not at all.
     """
+    if target == "-":
+        raise typer.BadParameter("OUT is written whole: it must be a file, not standard output")
     if is_model(source):
         check_places({"OUT": target}, [source])
         _convert_model(source, target, to)
         return
     bad = Bad(on_error, quarantine)
     bad.check([source, target])
-    told = {"label": label, "weight": weight, "qid": qid, "bits": bits or None, "crosses": cross or (), "names": names}
-    told["categorical"] = categorical or ()
+    told: dict[str, Any] = {
+        "label": label,
+        "weight": weight,
+        "qid": qid,
+        "bits": bits or None,
+        "crosses": cross or (),
+        "names": names,
+    }
+    told |= {"categorical": categorical or (), "numeric": numeric or (), "drop": drop or (), "nulls": nulls or ()}
+    told["text"] = grams_of(text)
     reading: dict[str, Any] = {"zero_based": not one_based, "dtype": dtype}
     if model is not None:
         from ..modelfile import load_model

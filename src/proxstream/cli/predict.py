@@ -46,18 +46,18 @@ def predict(
 
     if output not in OUTPUTS:
         raise typer.BadParameter(f"--output must be one of {', '.join(OUTPUTS)}, got {output!r}")
-    check_places({"-o": file}, [model, *data])
+    check_places({"-o": None if file == "-" else file}, [model, *data])
     made = load_model(model)
     if output == "probabilities" and output not in made.outputs:
         told = " or ".join(made.outputs)
         raise typer.BadParameter(f"a model of loss {made.loss} tells no probabilities, only {told}")
     with open_data(made, data, format, one_based) as stream:
         texts = (text for chunk in stream.chunks() for text in lines(made, made.scores(chunk.rows), output))
-        if file is None:
+        if file in (None, "-"):
             for text in texts:
                 sys.stdout.write(text)
             return
-        with replacing(file) as out:
+        with replacing(file or "") as out:
             for text in texts:
                 out.write(text.encode())
 

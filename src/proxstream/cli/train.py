@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .common import Stopped, UsageError, check_places, usage
+from .common import Stopped, UsageError, check_places, grams_of, usage
 from .show import Show
 
 if TYPE_CHECKING:
@@ -208,7 +208,7 @@ def _order(files: list[str], parameters: dict[str, str | bool], told: dict[str, 
             qid=told["qid"],
             numeric=told["numeric"] or (),
             categorical=told["categorical"] or (),
-            text=[(column, grams or "words") for column, _, grams in (t.partition("=") for t in told["text"] or ())],
+            text=grams_of(told["text"]),
             drop=told["drop"] or (),
             crosses=told["cross"] or (),
             nulls=told["nulls"] or (),

@@ -226,6 +226,8 @@ def _in_order(lines: Sequence[Line], passes: Sequence[Pass]) -> list[Line | Pass
 def check_output(path: str) -> None:
     """Raise an OutputError unless a file can be written at this path."""
     folder = os.path.dirname(path) or "."
+    if path == "-":
+        raise OutputError("-: a model is written whole, expected a file, not standard output")
     if not os.path.isdir(folder):
         raise OutputError(f"{path}: the folder {folder} does not exist")
     if os.path.isdir(path):
