@@ -287,6 +287,20 @@ def test_a_run_goes_on_from_a_model(
 # ---- what is told
 
 
+def test_each_pass_tells_its_own_losses(there: Any, files: list[str]) -> None:
+    words = "--on-error", "skip", "--passes", 3, "--holdout", 9, "--class-weight", "1=3", "--progress-every", 1500
+    one, two = (train(files[:1], *words) for train in (there, here))
+    passes = [[told for told in model.history if "held_out_loss" in told] for model in (one, two)]
+    assert [told["mean_loss"] for told in passes[0]] == pytest.approx([told["mean_loss"] for told in passes[1]], 1e-12)
+    assert len({told["mean_loss"] for told in passes[0]}) == 3
+    for number in (1, 2, 3):  # the mean over a pass, put together again of what was told since the last line
+        lines = [told for told in one.history if told["pass"] == number and "since_last" in told]
+        assert len(lines) > 1
+        assert lines[0]["since_last"] == pytest.approx(lines[0]["mean_loss"], 1e-12)
+        low, high = sorted((lines[0]["mean_loss"], lines[1]["since_last"]))
+        assert low < lines[1]["mean_loss"] < high
+
+
 def test_what_is_told_of_odd_files_is_as_without_a_cluster(
     there: Any, client: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

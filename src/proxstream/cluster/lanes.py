@@ -56,8 +56,9 @@ class Job:
 
     `round` numbers the state that it starts from; in a `fresh` run the first is that of a learner that knows nothing.
     `slices` are the rows of partitions in memory; of files they are `rows` behind `place`, and `lanes` have some. Where
-    the last round has yet to tell both, `place` is None. With `tally` predictions are counted as well as losses;
-    `held_out` is the share of each file's rows that are predicted where they stand and not learned.
+    the last round has yet to tell both, `place` is None. With `tally` predictions are counted as well as losses; and
+    losses of rows learned again, apart from those that `count`. `held_out` is the share of each file's rows that are
+    predicted where they stand and not learned.
     """
 
     run: str
@@ -220,14 +221,19 @@ def _learned(job: Job, learner: Learner, found: Found, rows: list[RowBlock]) -> 
     start = sums.before(learner.engine, sums.touched(learner.n_features, indices))
     began = learner.loss_sums
     tally = metrics.tally(learner.loss, learner.n_outputs) if job.tally and job.count else None
-    place = found.place
+    place, again = found.place, job.tally and not job.count
+    if again:
+        learner.loss_sums = place.again_loss * job.lanes, place.again_weight * job.lanes
     for block in rows:
         learned = block._replace(c=np.maximum(block.c, 0.0)) if job.held_out else block
-        scores = learner.learn(learned, count=job.count)
+        scores = learner.learn(learned, count=job.count or again)
         if tally is not None:
             tally.add(scores, learned.y, learned.c / job.lanes)
         if job.held_out:
             place = _suffered(place, learner, block, scores, job.lanes)
+    if again:
+        loss, weight = learner.loss_sums
+        place, learner.loss_sums = place._replace(again_loss=loss / job.lanes, again_weight=weight / job.lanes), began
     ended = learner.loss_sums
     changes = sums.taken_back(learner.engine, start, job.lanes)
     learner.loss_sums = began

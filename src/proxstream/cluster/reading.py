@@ -27,7 +27,7 @@ class Place(NamedTuple):
     """Where a lane stands: the number of its partition, the chunk's beginning in a file, rows behind that.
 
     `skipped` counts the bad rows of the files before, `number` the rows of this file; `loss` and `weight` are the sums
-    over rows that were held out in this pass.
+    over rows that were held out in this pass, `again_loss` and `again_weight` over rows that were learned again.
     """
 
     part: int = 0
@@ -37,6 +37,8 @@ class Place(NamedTuple):
     number: int = 0
     loss: float = 0.0
     weight: float = 0.0
+    again_loss: float = 0.0
+    again_weight: float = 0.0
 
     @property
     def left_out(self) -> int:

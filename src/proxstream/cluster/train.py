@@ -63,13 +63,12 @@ class Session:
 
     def __init__(self, learner: Learner, labels: Labels) -> None:
         self.learner, self.labels = learner, labels
-        self.began = learner.loss_sums
-        self.facts = Facts(last_line=self.began)
+        self.facts = Facts(pass_began=learner.loss_sums, last_line=learner.loss_sums)
         self.lines: list[Line] = []
         self.passes: list[Pass] = []
         self.tally = metrics.tally(learner.loss, learner.n_outputs)
         self.best: dict[str, Array] = {}  # the state of the best pass
-        self.mean_loss = math.nan  # of predictions made before their rows were first learned
+        self.mean_loss = math.nan  # of this pass
 
     def count(self, told: tuple[Told, ...]) -> None:
         """Take in what lanes counted, in their order."""
@@ -77,13 +76,12 @@ class Session:
             for name, (places, values) in (lane.counts or {}).items():
                 self.tally.arrays[name].reshape(-1)[places] += values
 
-    def line(self, round_rows: int, every: int, last: tuple[Any, Any, int]) -> Line | None:
-        """Return a line if one is due within the rows of the round that has ended."""
+    def line(self, round_rows: int, every: int, last: tuple[Any, Any, int], sums: tuple[float, float]) -> Line | None:
+        """Return a line if one is due within the rows of the round that has ended, with sums of loss and weight."""
         if report.next_told(self.facts.rows - round_rows, every) > self.facts.rows:
             return None
         label, scores, features = last
-        sums, before = self.learner.loss_sums, self.facts.last_line
-        self.facts.last_line = sums
+        before, self.facts.last_line = self.facts.last_line, sums
         made = Line(
             number=self.facts.number + 1,
             rows=self.facts.rows,
@@ -109,6 +107,7 @@ class Session:
         if heldout.is_best(self.passes):
             facts.best_pass = facts.number
         facts.number, facts.rows = facts.number + 1, 0
+        facts.pass_began = facts.last_line = (0.0, 0.0)
         return ended
 
     def arrays(self) -> dict[str, Array]:
@@ -124,7 +123,7 @@ class Session:
             "rows": facts.rows,
             "best_pass": facts.best_pass,
             "mean_loss": self.mean_loss,
-            "began": list(self.began),
+            "pass_began": list(facts.pass_began),
             "last_line": list(facts.last_line),
             "lines": [plain(line) for line in self.lines],
             "passes": [plain(one) for one in self.passes],
@@ -134,7 +133,7 @@ class Session:
         """Go on from what was kept."""
         self.facts.number, self.facts.rows, self.mean_loss = record["number"], record["rows"], record["mean_loss"]
         self.facts.best_pass = record["best_pass"]
-        self.began = (record["began"][0], record["began"][1])
+        self.facts.pass_began = (record["pass_began"][0], record["pass_began"][1])
         self.facts.last_line = (record["last_line"][0], record["last_line"][1])
         self.lines = [Line(*floats(line)) for line in record["lines"]]
         self.passes = [Pass(*floats(one)) for one in record["passes"]]
@@ -242,8 +241,13 @@ class ClusterRun:
         self._count(self.rounds.standing)
         session.count(told)
         session.facts.rows += ended.rows
-        session.mean_loss = heldout.mean(self.rounds.losses, session.began)
-        line = session.line(ended.rows, self.order.progress_every, next(one.last for one in told[::-1] if one.last))
+        places = self.rounds.standing.places
+        sums = self.rounds.losses
+        if session.facts.number > 0:
+            sums = sum(place.again_loss for place in places), sum(place.again_weight for place in places)
+        session.mean_loss = heldout.mean(sums, session.facts.pass_began)
+        last = next(one.last for one in told[::-1] if one.last)
+        line = session.line(ended.rows, self.order.progress_every, last, sums)
         if line is not None:
             self.watch.line(line, self)  # type: ignore[arg-type]
         if self.order.checkpoint:
