@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import proxstream as ps
@@ -76,15 +78,11 @@ def bad_lines(data: list[str]) -> int:
 # ---- skipped rows
 
 
-@pytest.mark.parametrize("n_files", [1, 3])
-def test_rows_that_are_skipped_are_counted(there: Any, files: list[str], n_files: int) -> None:
-    data = files[:n_files]
+def test_rows_that_are_skipped_are_counted(there: Any, files: list[str]) -> None:
     words = "--on-error", "skip", "--passes", 2
-    one, two = there(data, *words), here(data, *words)
-    assert one.summary["skipped"] == two.summary["skipped"] == bad_lines(data) > 50
-    assert one.summary["rows"] == two.summary["rows"] == 2 * ROWS * n_files
-    if n_files == 1:
-        same_learner(one, two)
+    one, two = there(files, *words), here(files, *words)
+    assert one.summary["skipped"] == two.summary["skipped"] == bad_lines(files) > 50
+    assert one.summary["rows"] == two.summary["rows"] == 2 * ROWS * 3
 
 
 def test_rows_of_a_cache_with_bad_labels_are_counted_in_each_pass(there: Any, tmp_path: Path) -> None:
@@ -115,15 +113,6 @@ def broken_off(monkeypatch: pytest.MonkeyPatch, there: Any, data: list[str], *wo
         patched.setattr(Keeper, "keep", last)
         with pytest.raises(Killed):
             there(data, *words, output="resumed.psm")
-
-
-def test_counts_survive_a_checkpoint(there: Any, files: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    words = "--on-error", "skip", "--checkpoint", 1, "--holdout", 5
-    broken_off(monkeypatch, there, files, *words)
-    resumed = there(files, *words, "--resume", output="resumed.psm")
-    there(files, *words)
-    assert resumed.summary["skipped"] == bad_lines(files)
-    assert Path("resumed.psm").read_bytes() == Path("there.psm").read_bytes()
 
 
 def test_a_bad_row_is_named_where_it_stands(
@@ -200,11 +189,24 @@ def test_bad_rows_are_kept_as_without_a_cluster(there: Any, files: list[str], n_
     )
 
 
+def test_bad_rows_of_a_table_are_kept_and_not_counted_among_those_held_out(there: Any, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    x, label = rng.normal(size=5_000), rng.choice([0.0, 1.0, 1.0, 7.0], 5_000)
+    pq.write_table(pa.table({"x": x, "label": label}), tmp_path / "a.parquet", row_group_size=700)
+    words = "--bits", 8, "--holdout", 3, "--on-error", "quarantine"
+    one, two = (train([str(tmp_path / "a.parquet")], *words, f"{train.__name__}.bad") for train in (there, here))
+    assert Path("run.bad").read_bytes() == Path("here.bad").read_bytes()
+    assert one.summary["held_out_loss"] == two.summary["held_out_loss"]
+    assert one.summary["skipped"] == np.count_nonzero(label == 7.0)
+    same_learner(one, two)
+
+
 def test_bad_rows_survive_a_checkpoint(there: Any, files: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    words = "--passes", 2, "--rows-per-round", 5_000, "--checkpoint", 1, "--on-error", "quarantine"
+    words = "--passes", 2, "--holdout", 5, "--rows-per-round", 5_000, "--checkpoint", 1, "--on-error", "quarantine"
     broken_off(monkeypatch, there, files, *words, "resumed.bad")  # in the second pass
-    there(files, *words, "resumed.bad", "--resume", output="resumed.psm")
+    resumed = there(files, *words, "resumed.bad", "--resume", output="resumed.psm")
     there(files, *words, "straight.bad")
+    assert resumed.summary["skipped"] == bad_lines(files)
     assert Path("resumed.bad").read_bytes() == Path("straight.bad").read_bytes()
     assert Path("resumed.psm").read_bytes() == Path("there.psm").read_bytes()
 
