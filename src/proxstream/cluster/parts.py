@@ -86,6 +86,11 @@ class Part:
         """Whether it is read from a file."""
         return isinstance(self.data, FilePart)
 
+    @property
+    def held(self) -> bool:
+        """Whether its rows are in the workers' memory anyway."""
+        return isinstance(self.data, Future)
+
     def load(self, client: Client, workers: list[str] | None = None) -> Any:
         """Return what `batches` takes on a worker: a future of the rows in memory, or the file's description.
 

@@ -330,9 +330,9 @@ class Rounds:
         return self._files[at]
 
     def _forget(self, places: Places) -> None:
-        """Let go of partitions that no later round of this pass needs."""
+        """Let go of partitions that no later round of this pass needs, unless they stay in memory all the same."""
         needed = places.needed()
-        for part in [part for part in self._loaded if part not in needed]:
+        for part in [part for part in self._loaded if part not in needed and not self.parts.parts[part].held]:
             del self._loaded[part]
 
     # ---- the end of a round

@@ -75,6 +75,7 @@ def refusal(algorithm: Algorithm, engine: Any, average: bool = False) -> str:
 
 ALL = 4  # non-zeros a feature from which on the whole state is compared, in place of the features that rows have
 DENSE = 0.75  # of the features: from there on changes of all are kept, without their numbers
+FEW_STILL = 0.9  # of the features of rows: where as many have moved, the others are sent along as they are
 NO_FEATURES = np.empty(0, np.int32)
 
 
@@ -123,21 +124,21 @@ def touched(n_features: int, indices: list[Array]) -> Array:
 def before(engine: Any, features: Array) -> Before:
     """Return what rows with these features (empty: with any) can change."""
     cells = _cells(engine)
-    kept = cells[features] if len(features) else cells.copy()
+    kept = kernel.taken(cells, features) if len(features) else cells.copy()
     return Before(features, kept, engine._bias.copy(), engine._clock.copy())
 
 
 def taken_back(engine: Any, start: Before, lanes: int) -> Sums:
     """Put the engine back to where it started, and return what it has learned since from rows that weigh `lanes`."""
     cells, features = _cells(engine), start.features
-    after = cells[features] if len(features) else cells
+    after = kernel.taken(cells, features) if len(features) else cells
     if lanes == 1:
         clock = engine._clock.copy()
         found = Sums(True, len(cells), features, after.copy(), np.empty(0), engine._bias.copy(), clock)
     else:
         found = _changes(engine, start, after, lanes)
     if len(features):
-        cells[features] = start.cells
+        kernel.put(cells, features, start.cells)
     else:
         cells[:] = start.cells
     engine._bias[:] = start.bias
@@ -257,7 +258,7 @@ def _changes(engine: Any, start: Before, after: Array, lanes: int) -> Sums:
         clock = engine._clock - start.clock
         clock[rules.K] /= lanes
     features, there = start.features, int(np.count_nonzero(moved))
-    if there < (len(moved) if len(features) else DENSE * len(moved)):
+    if there < (FEW_STILL if len(features) else DENSE) * len(moved):
         features = features[moved] if len(features) else np.flatnonzero(moved).astype(np.int32)
         change, units = change[moved], units[moved] if len(units) else units
     return Sums(False, engine.n_features, features, change, units, bias, clock)

@@ -23,6 +23,24 @@ def mark(indices, marked):
 
 
 @compiled
+def taken(cells, features):
+    """Return the cells of some features."""
+    some = np.empty((len(features), cells.shape[1]), cells.dtype)
+    for i in range(len(features)):
+        for k in range(cells.shape[1]):
+            some[i, k] = cells[features[i], k]
+    return some
+
+
+@compiled
+def put(cells, features, some):
+    """Put the cells of some features back."""
+    for i in range(len(features)):
+        for k in range(cells.shape[1]):
+            cells[features[i], k] = some[i, k]
+
+
+@compiled
 def find(old, new, z_at, r_at, unit_at, weights, rate, lanes, columns, out, units, moved):
     """Write the changes from old to new cells, the new units, and which cells moved; weights are centred at `rate`."""
     for j in range(old.shape[0]):
