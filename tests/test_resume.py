@@ -17,7 +17,12 @@ import numpy as np
 import pytest
 
 import proxstream as ps
-from proxstream import cli, modelfile
+from proxstream import FTRLProximal, cli, losses, modelfile
+from proxstream.learner import Learner
+from proxstream.streams import DataError
+from proxstream.training.labels import Labels
+from proxstream.training.report import Pass
+from proxstream.training.session import Plan, Session
 
 from .training_cases import clicks
 
@@ -216,6 +221,55 @@ def test_changed_input_is_refused_and_the_checkpoint_kept(train: Any, tmp_path: 
     assert Path("model.psm.ckpt").read_bytes() == kept
     Path("clicks.svm").write_text(text)
     assert train("--format", "svmlight", "--resume", "--quiet") == (0, "")
+    assert Path("model.psm").read_bytes() == expected
+
+
+@pytest.mark.parametrize("place", [10, 1990])
+def test_rows_that_change_between_two_passes_are_refused(place: int, tmp_path: Path) -> None:
+    lines = clicks(tmp_path / "clicks.svm", 2000).read_text().splitlines(keepends=True)
+    path = str(tmp_path / "clicks.svm")
+    changed = [*lines[:place], lines[place].replace(":1", ":2", 1), *lines[place + 1 :]]
+    for other in ("".join(changed), "".join([*lines, "1 1:1\n"]), "".join(lines[:-1])):
+        Path(path).write_text("".join(lines))
+        ended: list[Pass] = []
+
+        def change(one: Pass, other: str = other, ended: list[Pass] = ended) -> None:
+            ended.append(one)
+            Path(path).write_text(other)
+
+        session = Session(
+            Learner(FTRLProximal(), growing=True), Labels(losses.logistic), Plan(passes=3), on_pass=change
+        )
+        with pytest.raises(DataError, match=r"clicks\.svm: the file has changed"):
+            session.run(ps.open_stream(path, chunk_bytes=4096))
+        assert [one.number for one in ended] == [1]
+
+
+def test_a_change_behind_the_place_of_a_checkpoint_in_a_later_pass_is_refused(train: Any, tmp_path: Path) -> None:
+    several = ("--passes", "3", "--quiet", "--chunk-bytes", "4096")
+    assert train(*several)[0] == 0
+    expected = Path("model.psm").read_bytes()
+    os.unlink("model.psm")
+    order = ("train", "clicks.svm", "-o", "model.psm", *FTRL, *several, "--checkpoint", "1")
+    killed = (
+        "import os, sys; from proxstream.training.run import Run\n"
+        "keep = Run.keep\n"
+        "def kept(run):\n"
+        "    keep(run)\n"
+        "    if run.session.facts.number == 1: os._exit(9)\n"
+        "Run.keep = kept\n"
+        f"from proxstream.cli import main; sys.exit(main({list(order)!r}))"
+    )
+    assert subprocess.run([sys.executable, "-c", killed], cwd=tmp_path, check=False).returncode == 9
+    text = Path("clicks.svm").read_text()
+    kept = Path("model.psm.ckpt").read_bytes()
+    Path("clicks.svm").write_text(text[:-2] + "9\n")  # the last value
+    code, err = train(*several, "--resume")
+    assert (code, err.count("\n")) == (1, 1)
+    assert err.startswith("clicks.svm: the file has changed")
+    Path("clicks.svm").write_text(text)
+    Path("model.psm.ckpt").write_bytes(kept)
+    assert train(*several, "--resume") == (0, "")
     assert Path("model.psm").read_bytes() == expected
 
 

@@ -24,7 +24,7 @@ from .._checks import Array
 from ..blocks import RowBlock
 from ..engines.threads import part
 from ..learner import Learner
-from ..streams.base import Chunk, Position
+from ..streams.base import Chunk, DataError, Position
 from . import heldout, metrics, report
 from .labels import Labels
 from .report import Line, Pass
@@ -84,6 +84,7 @@ class Facts:
     n_bytes: int = 0
     bad_labels: int = 0
     position: Position = field(default_factory=Position)
+    whole: Position | None = None  # where the first pass ended
     pass_began: tuple[float, float] = (0.0, 0.0)  # the learner's sums of loss and weight then
     last_line: tuple[float, float] = (0.0, 0.0)  # and at the last line
     held_out: tuple[float, float] = (0.0, 0.0)  # sums of loss and weight of this pass
@@ -159,7 +160,22 @@ class Session:
                 self.facts.position = chunk.end
                 if self._on_chunk is not None:
                     self._on_chunk()
+            self._check_whole(source)
             self._end_pass()
+
+    def _check_whole(self, source: Source) -> None:
+        """Refuse data that are not those of the first pass: what a later one has read of them says nothing of the rest.
+
+        Where rows end, blank lines and bad rows may follow, which are cut into chunks as it happens: ends that differ
+        are the same if the data are the same up to the first one, and no row is behind it.
+        """
+        facts = self.facts
+        if facts.whole is None:
+            facts.whole = facts.position
+        elif _end(facts.position) != _end(facts.whole):
+            for chunk in self._waited(source.chunks(facts.whole)):
+                name = source.names[chunk.end.file]
+                raise DataError(f"{name}: the file has changed, it has rows that the first pass did not; begin anew")
 
     def stop(self) -> None:
         """Ask the session to stop between two chunks, from a signal handler: `run` raises Interrupted."""
@@ -296,6 +312,7 @@ class Session:
             all_rows=facts.all_rows,
             n_bytes=facts.n_bytes,
             bad_labels=facts.bad_labels,
+            whole=facts.whole,
             pass_began=learner.loss_sums,
             last_line=learner.loss_sums,
             best_pass=facts.best_pass,
@@ -327,6 +344,7 @@ class Session:
         """Return the numbers that the session remembers, as JSON knows them."""
         facts = asdict(self.facts) | {"position": list(self.facts.position), "began": list(self.began)}
         return facts | {
+            "whole": None if self.facts.whole is None else list(self.facts.whole),
             "lines": [plain(line) for line in self.lines],
             "passes": [plain(one) for one in self.passes],
         }
@@ -339,6 +357,8 @@ class Session:
         self.passes = [Pass(*floats(one)) for one in told.pop("passes")]
         self.began = _pair(told.pop("began"))
         pairs: dict[str, Any] = {name: _pair(told.pop(name)) for name in ("pass_began", "last_line", "held_out")}
+        whole = told.pop("whole", None)
+        pairs["whole"] = None if whole is None else Position(*whole)
         self.facts = Facts(position=Position(*told.pop("position")), **pairs, **told)
         self.learner.load_state_dict(under("learner.", arrays))
         self.best = under("best.", arrays)
@@ -348,6 +368,10 @@ class Session:
 def under(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
     """Return the arrays whose names begin with this, without it."""
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+def _end(position: Position) -> tuple[int, int, int]:
+    return position.file, position.offset, position.check
 
 
 def _pair(values: Any) -> tuple[float, float]:
