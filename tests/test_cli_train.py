@@ -574,3 +574,10 @@ def test_training_imports_neither_scikit_learn_nor_what_its_format_does_not_need
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=True)
     assert done.stdout == "\n"
+
+
+def test_bad_rows_of_a_file_held_out_do_not_replace_those_of_the_data(train: Any) -> None:
+    Path("data.svm").write_text("1 1:1\nbad line\n-1 2:1\n")
+    Path("out.svm").write_text("1 1:1\nworse line\n-1 2:1\n")
+    trained(train, "--holdout", "out.svm", "--on-error", "quarantine", "bad", data=("data.svm",))
+    assert Path("bad").read_text().splitlines()[1:] == ["bad line"]

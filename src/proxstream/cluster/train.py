@@ -287,9 +287,8 @@ class ClusterRun:
     def _file_losses(self) -> tuple[float, float]:
         """Return the sums of loss and weight over the rows of a file."""
         order, labels, skip = self.order, self.session.labels, self.order.on_error != "stop"
-        reading = order.reading() | {"on_error": "skip" if skip else "stop", "quarantine": None}
         features = order.features if self.parts.features is None else self.parts.features
-        with open_stream([order.holdout], order.format, features=features, **reading) as stream:
+        with open_stream([order.holdout], order.format, features=features, **order.reading_held_out()) as stream:
             rows = ((labels.read_chunk(chunk, stream.names, skip=skip).rows, None) for chunk in stream.chunks())
             return heldout.losses_of(self.session.learner, rows)
 

@@ -159,6 +159,10 @@ class Order:
         names = ("dtype", "on_error", "quarantine", "zero_based", "chunk_bytes")
         return {**{name: getattr(self, name) for name in names}, "labels": self.labels().told}
 
+    def reading_held_out(self) -> dict[str, Any]:
+        """Return the same for a file that is held out, whose bad rows are left out where others are kept."""
+        return self.reading() | {"on_error": "skip" if self._skips else "stop", "quarantine": None}
+
     def labels(self) -> Labels:
         """Return how labels are read."""
         return Labels(losses.get(self.loss), self.classes, self.class_weight)

@@ -65,10 +65,12 @@ class Run:
         if kept is not None and kept.features is not None:
             self._features = Featurizer(FeatureSpec.from_json(kept.features), order.dtype)
             self._features.restore(kept.names)
-        self.stream = self._open(order.data)
+        self.stream = self._open(order.data, order.reading())
         if not set(self.stream.formats) <= NUMBERED:
             self._features = self.stream.featurizer
-        self._held_out = self._open((order.holdout,)) if order.holdout and order.share() is None else None
+        self._held_out = None
+        if order.holdout and order.share() is None:
+            self._held_out = self._open((order.holdout,), order.reading_held_out())
         self.session = Session(
             self._sized(learner),
             order.labels(),
@@ -89,8 +91,8 @@ class Run:
         self.keeper.sweep()
         return self.keeper.find()
 
-    def _open(self, data: tuple[str, ...]) -> Any:
-        return open_stream(list(data), self.order.format, features=self._features, **self.order.reading())
+    def _open(self, data: tuple[str, ...], reading: dict[str, Any]) -> Any:
+        return open_stream(list(data), self.order.format, features=self._features, **reading)
 
     def _sized(self, learner: Learner) -> Learner:
         """Return the learner, or one with as many features as hashing makes, or as it has to know from the start."""
