@@ -105,3 +105,8 @@ def test_a_dash_is_standard_output_where_rows_go_and_refused_where_files_are_mad
         assert (done.code, done.out) == (2, "")
         assert "standard output" in done.err
     assert not Path("-").exists()
+
+
+def test_a_full_disk_where_compiled_code_is_kept_stops_nothing(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PROXSTREAM_CACHE_DIR", str(Path("compiled").absolute()))
+    assert limited("predict", "model.psm", "clicks.svm") == (0, "")

@@ -31,6 +31,7 @@ the command line does without (`kernels.LOOK_FOR_BLAS`).
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import sys
@@ -89,9 +90,17 @@ def compiled(function: Callable[..., Any], **more: Any) -> Callable[..., Any]:
         return numba.njit(**OPTIONS, **more)(function)
     before, numba.config.CACHE_DIR = numba.config.CACHE_DIR, CACHE_FOLDER
     try:
-        return numba.njit(cache=True, **OPTIONS, **more)(function)
+        made = numba.njit(cache=True, **OPTIONS, **more)(function)
     finally:
         numba.config.CACHE_DIR = before
+    save = made._cache.save_overload
+
+    def save_if_there_is_room(*told: Any) -> None:
+        with contextlib.suppress(OSError):  # a full disk: what has been compiled runs all the same
+            save(*told)
+
+    made._cache.save_overload = save_if_there_is_room
+    return made  # type: ignore[no-any-return]
 
 
 def compiled_inline(function: Callable[..., Any]) -> Callable[..., Any]:
