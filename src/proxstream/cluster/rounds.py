@@ -45,6 +45,7 @@ CUT = 16  # rounds after which the client hands out the state, so that Dask can 
 FIRST_ROWS = 1 << 10  # rows of a lane's first round; the next has twice as many, until all have what they should
 RETRIES = 2  # of a task that raised, as when a file could not be reached
 MOST_FAULTS = 20  # rounds in a row that begin again
+PAUSE = 0.2  # seconds before the state is sent again
 
 PRIORITY = 1  # of what the client waits for, before learning
 
@@ -258,7 +259,13 @@ class Rounds:
         """Scatter the state, unless workers can make it themselves or have it already."""
         if not always and (self.rounds or (self.plan.fresh and self.standing.round == 0)):
             return None
-        return self.client.scatter([self.learner.state_dict(copy=False)], hash=False)[0]
+        for _ in range(MOST_FAULTS):
+            try:
+                return self.client.scatter([self.learner.state_dict(copy=False)], hash=False)[0]
+            except OSError:  # to a worker that has died, of which the scheduler has yet to hear
+                time.sleep(PAUSE)
+                self.client.wait_for_workers(1, timeout=300)
+        raise ClusterError(f"the state was lost on its way {MOST_FAULTS} times; see the workers' logs")
 
     def _submit(self, places: Places, number: int, submitted: deque[_Submitted]) -> _Submitted:
         share = max(self.plan.rows // self.plan.lanes, 1)
