@@ -42,7 +42,8 @@ def run(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.
         ("train c*.svm -o ./clicks.svm", "-o ./clicks.svm would be written over what is read"),
         ("train clicks.svm -o linked.svm", "-o linked.svm would be written over what is read"),
         ("train clicks.svm -o m.psm --metrics-file clicks.svm", "--metrics-file clicks.svm would be"),
-        ("train clicks.svm -o m.psm --on-error quarantine clicks.svm", "--on-error quarantine clicks.svm would be"),
+        ("train noted.svm -o m.psm --on-error quarantine noted.svm", "--on-error quarantine noted.svm would be"),
+        ("train clicks.svm -o m.psm --on-error quarantine held.svm", "held.svm: holds no quarantined rows"),
         ("train clicks.svm -o m.psm --holdout held.svm --metrics-file held.svm", "--metrics-file held.svm would be"),
         ("train clicks.svm -o m.psm --metrics-file m.psm", "--metrics-file m.psm would be written over -o"),
         ("train clicks.svm -o m.psm --algorithm certified --metrics-file m.psm", "--metrics-file m.psm would be"),
@@ -54,6 +55,7 @@ def run(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.
 def test_what_is_read_is_not_written_over(args: str, told: str, run: Any) -> None:
     os.symlink("clicks.svm", "linked.svm")
     clicks(Path("held.svm"), 20)
+    Path("noted.svm").write_text("# of whom\n" + Path("held.svm").read_text())
     before = {path: path.read_bytes() for path in Path().iterdir()}
     done = run(*args.split())
     assert (done.code, done.out) == (2, "")

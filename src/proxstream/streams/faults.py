@@ -13,6 +13,7 @@ from .._checks import one_of
 from .._paths import named
 from .base import DataError, Position
 
+MARK = b"# "  # before the place of a bad row
 KEPT = 1 << 16  # bytes of a bad row that are kept at most
 
 
@@ -25,6 +26,13 @@ class Faults:
             raise ValueError(
                 f"on_error='quarantine' and quarantine=FILE go together, got {on_error!r} and {quarantine!r}"
             )
+        if quarantine is not None and os.path.isfile(quarantine):
+            with open(quarantine, "rb") as file:
+                if file.read(len(MARK)) not in (b"", MARK):
+                    raise ValueError(
+                        f"{os.fspath(quarantine)}: holds no quarantined rows, which begin with '# ', and is not "
+                        "overwritten by them; expected a new file, or that of an earlier run"
+                    )
         self.on_error, self.path = on_error, quarantine
         self.skipped = self.quarantined = 0
         self._file: IO[bytes] | None = None
@@ -45,7 +53,7 @@ class Faults:
         self.skipped += 1
         if self._file is not None:
             cut = f" (its first {KEPT} bytes of {len(raw)})" if len(raw) > KEPT else ""
-            entry = f"# {error}{cut}\n".encode() + raw[:KEPT].rstrip(b"\r\n") + b"\n"
+            entry = MARK + f"{error}{cut}\n".encode() + raw[:KEPT].rstrip(b"\r\n") + b"\n"
             with self._named():
                 self._file.write(entry)
             self.quarantined += len(entry)
