@@ -388,7 +388,9 @@ class Rounds:
 
     def _settle_homes(self) -> None:
         """Give each lane a worker to stay at, as long as it lives."""
-        slots = [address for address, threads in sorted(self.client.nthreads().items()) for _ in range(threads)]
+        while not (found := self.client.nthreads()):  # all have died
+            self.client.wait_for_workers(1, timeout=300)
+        slots = [address for address, threads in sorted(found.items()) for _ in range(threads)]
         self._homes = [[slots[i * len(slots) // self.plan.lanes % len(slots)]] for i in range(self.plan.lanes)]
 
     def _pass_ended(self) -> bool:
