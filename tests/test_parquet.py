@@ -80,10 +80,9 @@ def paged(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("way", WRITTEN)
 @settings(deadline=None, max_examples=25)
-@given(rows=ROWS, copies=st.sampled_from([1, 30]), n_threads=st.integers(1, 5))
-def test_pages_give_the_rows_of_the_table(way: str, rows: list[tuple[Any, ...]], copies: int, n_threads: int) -> None:
+@given(rows=ROWS, copies=st.sampled_from([1, 30]))
+def test_pages_give_the_rows_of_the_table(way: str, rows: list[tuple[Any, ...]], copies: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parquet, "parsers", lambda: n_threads)
         patch.setattr(parquet, "made", lambda *_: pytest.fail("the short way did not go"))
         one = table(rows * copies)
         for made in (one, one.replace_schema_metadata()):

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._checks import Array
-from .._threads import Threads
 from ..blocks import NO_WEIGHTS, RowBlock
 from .ahead import Ahead
 from .base import Chunk
@@ -24,7 +23,6 @@ from .features import ROLES
 from .featurizer import SALTS, Cells, Featurizer
 from .formats import Job
 from .pages import CODECS, NUMBERS, STORED_AS, STRINGS, Form, Meaning, PagedColumn, Stored, UnfitError, parts_of
-from .parallel import parsers
 from .tables import Made, Table, by_rows, checked, made, most_rows, needed_of, opened, placed, refusals
 
 BATCH = 1 << 15  # rows decoded at once by pyarrow
@@ -127,20 +125,19 @@ def made_of_pages(job: Job, file: File) -> Iterator[Made]:
     """Make row blocks of pages, up to the first rows that need more than that."""
     row, left = job.start.row, file.metadata.num_rows - job.start.row
     try:
-        with Threads(parsers()) as threads:
-            rows = PagedRows(job, file, row, threads)
-            while left > 0 and not job.closed():
-                block = rows.next(min(rows.most, left))
-                row, left = row + block.n_rows, left - block.n_rows
-                yield Made(block, None, row)
+        rows = PagedRows(job, file, row)
+        while left > 0 and not job.closed():
+            block = rows.next(min(rows.most, left))
+            row, left = row + block.n_rows, left - block.n_rows
+            yield Made(block, None, row)
     except UnfitError:
         return
 
 
 class PagedRows:
-    """The rows of a file from a row on, as long as all of them can be used; columns are dealt out to threads."""
+    """The rows of a file from a row on, as long as all of them can be used."""
 
-    def __init__(self, job: Job, file: File, row: int, threads: Threads) -> None:
+    def __init__(self, job: Job, file: File, row: int) -> None:
         featurizer: Featurizer = job.settings.featurizer
         self._featurizer, self._accepted = featurizer, job.settings.labels
         roles = {role: featurizer.role(role, file.needed) for role in ROLES}
@@ -160,7 +157,6 @@ class PagedRows:
         paged = {name: _column(file, groups, name, *meaning) for name, meaning in meanings.items()}
         self._cells = [paged[column.name] for column in featurizer.columns]
         self._label, self._weight = (paged[name] if (name := roles[role]) else None for role in ("label", "weight"))
-        self._threads, self._hands = threads, threads.deal(np.arange(len(self._cells)))
         while before:
             before -= self._read(min(before, self.most))[0].hashes.shape[1]
 
@@ -177,12 +173,8 @@ class PagedRows:
         cells = Cells(
             np.empty((len(self._cells), n), np.uint32), np.empty((len(self._cells), n), self._featurizer.dtype)
         )
-
-        def fill(hand: Array) -> None:
-            for i in hand.tolist():
-                self._cells[i].fill(cells.hashes[i], cells.values[i])
-
-        self._threads.each(fill, self._hands)
+        for column, hashes, values in zip(self._cells, *cells, strict=True):
+            column.fill(hashes, values)
         y, c, spare = np.full(n, np.nan), NO_WEIGHTS, np.empty(n, np.uint32)
         if self._label is not None:
             self._label.fill(spare, y)
