@@ -308,7 +308,7 @@ def main(arguments: list[str]) -> None:
     options.add_argument("--big", action="store_true", help="whole commands on a file of 1 GB, too")
     options.add_argument("--small", action="store_true", help="small files: to see that it runs, not how fast")
     told = options.parse_args(arguments)
-    rounds, times = told.rounds, (1, 2) if told.small else (5, 45)
+    rounds, times = told.rounds, (1, 2) if told.small else (5, 105)
     tables, figures = [], {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -13,8 +13,8 @@ from .._checks import Array
 from ..learner import Learner
 from ..streams.base import Position
 from ..training.checkpoint import compare
+from .plan import Plan, Standing
 from .reading import Place
-from .rounds import Plan, Standing
 
 KIND = "cluster checkpoint"
 MORE = "more."  # before the names of arrays that are not the learner's

@@ -21,7 +21,8 @@ from ..losses import Loss
 from .checkpoint import Keeper
 from .lanes import Told
 from .parts import Parts, Survey, survey
-from .rounds import Plan, Round, Rounds
+from .plan import Plan, Round
+from .rounds import Rounds
 
 FEWEST, MOST, A_FEATURE = 1 << 17, 1 << 22, 2  # rows of a round: at least, at most, and for each lane a feature
 

@@ -34,8 +34,9 @@ from .checkpoint import Keeper
 from .estimator import lanes_of, rows_of, settings_of
 from .lanes import Told
 from .parts import Parts, parts_of
+from .plan import Plan, Round, Standing
 from .quarantine import Quarantine
-from .rounds import Plan, Round, Rounds, Standing
+from .rounds import Rounds
 
 # What only one stream can do.
 REFUSED = {
