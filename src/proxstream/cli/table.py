@@ -66,10 +66,10 @@ class Table:
         seconds = max(self.seconds, 1e-9)
         cells = (
             f"{line.rows:,}",
-            f"{line.mean_loss:.6f}",
-            f"{line.since_last:.6f}",
+            decimal(line.mean_loss, 6),
+            decimal(line.since_last, 6),
             number(line.label),
-            "" if math.isnan(line.prediction) else f"{line.prediction:.4f}",
+            "" if math.isnan(line.prediction) else decimal(line.prediction, 4),
             f"{line.features:,}",
             f"{line.nonzeros:,}",
             f"{(all_rows - self._begin_rows) / seconds:,.0f}",
@@ -115,7 +115,7 @@ class Table:
             self.write(f"{name:<{width}}  {value}")
 
     def _row(self, cells: Sequence[str], number: str) -> str:
-        row = "".join(f"{cell:>{width}}" for cell, (_, width) in zip(cells, self._columns, strict=False))
+        row = "".join(f" {cell:>{width - 1}}" for cell, (_, width) in zip(cells, self._columns, strict=False))
         return f"{number:>4}{row}" if self._several else row
 
 
@@ -138,8 +138,17 @@ def number(value: float) -> str:
     return f"{value:.6g}"
 
 
+def decimal(value: float, places: int) -> str:
+    """Return a number with so many decimals, or in 5 digits if it is large, so that it fits a column.
+
+    >>> decimal(0.25, 4), decimal(-12345.678, 4), decimal(2.5e11, 6)
+    ('0.2500', '-12346', '2.5e+11')
+    """
+    return f"{value:.{places}f}" if not abs(value) >= 1000.0 else f"{value:.5g}"
+
+
 def _loss(value: float) -> str:
-    return "-" if math.isnan(value) else f"{value:.5f}"
+    return "-" if math.isnan(value) else decimal(value, 5)
 
 
 def _bar(file: IO[str], total: int) -> tuple[Any, Any]:
