@@ -1,11 +1,32 @@
-"""One cluster for all tests that need one: it takes seconds to start."""
+"""What several tests need: commands in a folder of their own, and one cluster, which takes seconds to start."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
+
+from .training_cases import clicks
+
+
+class Done(NamedTuple):
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def run(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Run a command in a folder of its own, with clicks.svm in it."""
+    from proxstream import cli
+
+    monkeypatch.chdir(tmp_path)
+    clicks(Path("clicks.svm"), 100)
+    return lambda *args: Done(cli.main(args), *capsys.readouterr())
 
 
 @pytest.fixture(scope="session")

@@ -4,34 +4,19 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
 import proxstream as ps
-from proxstream import cli
-
-from .training_cases import clicks
-
-
-class Done(NamedTuple):
-    code: int
-    out: str
-    err: str
 
 
 @pytest.fixture
-def run(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Run a command in a folder of its own, with some data in it."""
-    monkeypatch.chdir(tmp_path)
-    clicks(Path("clicks.svm"), 100)
+def run(run: Any) -> Any:
+    """Run a command in a folder with some data in it."""
     Path("rows.csv").write_text("click,site,price\n1,a,2\n0,b,3\n")
     Path("rows.vw").write_text("1 |site a |price 2\n-1 |site b |price 3\n")
-
-    def command(*args: str) -> Done:
-        return Done(cli.main(args), *capsys.readouterr())
-
-    return command
+    return run
 
 
 # ---- options and formats

@@ -13,33 +13,13 @@ import subprocess
 import sys
 import termios
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
-
-from proxstream import cli
 
 from .training_cases import clicks
 
 FTRL = ("--algorithm", "ftrl_proximal", "--l1", "0.02", "--alpha", "0.3")
-
-
-class Done(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-@pytest.fixture
-def run(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Run a command in a folder of its own, with clicks.svm in it."""
-    monkeypatch.chdir(tmp_path)
-    clicks(Path("clicks.svm"), 100)
-
-    def command(*args: str) -> Done:
-        return Done(cli.main(args), *capsys.readouterr())
-
-    return command
 
 
 # ---- training

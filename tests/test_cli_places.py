@@ -7,32 +7,18 @@ import resource
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
-
-from proxstream import cli
 
 from .training_cases import clicks
 
 
-class Done(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
 @pytest.fixture
-def run(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Run a command in a folder of its own, with clicks.svm and model.psm in it."""
-    monkeypatch.chdir(tmp_path)
-    clicks(Path("clicks.svm"), 100)
-
-    def command(*args: str) -> Done:
-        return Done(cli.main(args), *capsys.readouterr())
-
-    assert command("train", "clicks.svm", "-o", "model.psm", "-q") == (0, "", "")
-    return command
+def run(run: Any) -> Any:
+    """Run a command in a folder with clicks.svm and model.psm in it."""
+    assert run("train", "clicks.svm", "-o", "model.psm", "-q") == (0, "", "")
+    return run
 
 
 @pytest.mark.parametrize(

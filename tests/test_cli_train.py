@@ -13,7 +13,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
@@ -34,22 +34,10 @@ SCRIPT = str(Path(sys.executable).parent / "proxstream")
 FTRL = ("--algorithm", "ftrl_proximal", "--l1", "0.02", "--alpha", "0.3")
 
 
-class Done(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
 @pytest.fixture
-def train(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Any:
+def train(run: Any) -> Any:
     """Run `proxstream train` in a folder of its own, with clicks.svm in it."""
-    monkeypatch.chdir(tmp_path)
-    clicks(Path("clicks.svm"), 100)
-
-    def run(*args: str) -> Done:
-        return Done(cli.main(["train", *args]), *capsys.readouterr())
-
-    return run
+    return lambda *args: run("train", *args)
 
 
 def trained(run: Any, *args: str, data: tuple[str, ...] = ("clicks.svm",)) -> Any:

@@ -35,6 +35,13 @@ OnError = Annotated[
     str, typer.Option(metavar="WHAT", help="Bad rows: stop, skip, or quarantine FILE to keep them there.")
 ]
 Quarantine = Annotated[str | None, typer.Option(hidden=True)]
+Categorical = Annotated[list[str] | None, typer.Option(metavar="COLUMN", help="Take as categories; repeatable.")]
+Numeric = Annotated[list[str] | None, typer.Option(metavar="COLUMN", help="Take as numbers; repeatable.")]
+Text = Annotated[
+    list[str] | None, typer.Option(metavar="COLUMN[=GRAMS]", help="Take as text: words:1-2, chars:3; repeatable.")
+]
+Drop = Annotated[list[str] | None, typer.Option(metavar="COLUMN", help="Leave out; repeatable.")]
+Nulls = Annotated[list[str] | None, typer.Option(metavar="WORD", help="Take for missing, as NA or nan; repeatable.")]
 AsJSON = Annotated[bool, typer.Option("--json", help="Tell it as JSON.")]
 
 
@@ -152,9 +159,7 @@ def open_data(
     if model.features is not None:
         reading["features"] = features_of(model)
     stream = open_stream(data if len(data) > 1 else data[0], format, dtype=model.learner.dtype, **reading)
-    if (
-        model.features is None and model.reading
-    ):  # a model of `train`: an estimator does not tell what it has learned from
+    if model.features is None and model.reading:  # of `train`: an estimator does not tell what it has learned from
         for name, kind in zip(stream.names, stream.formats, strict=True):
             if kind not in NUMBERED:
                 stream.close()

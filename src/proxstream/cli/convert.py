@@ -11,7 +11,21 @@ from typing import Annotated, Any, BinaryIO
 
 import typer
 
-from .common import Bad, Format, OnError, Quarantine, check_places, features_of, grams_of, usage
+from .common import (
+    Bad,
+    Categorical,
+    Drop,
+    Format,
+    Nulls,
+    Numeric,
+    OnError,
+    Quarantine,
+    Text,
+    check_places,
+    features_of,
+    grams_of,
+    usage,
+)
 
 MODELS = {".json": "json", ".txt": "text", ".onnx": "onnx"}
 
@@ -44,17 +58,11 @@ def convert(
         int, typer.Option(metavar="B", help="Hash names into 2^B buckets; 0: number them as they come.")
     ] = 22,
     cross: Annotated[list[str] | None, typer.Option(metavar="A*B", help="Products of columns; repeatable.")] = None,
-    categorical: Annotated[
-        list[str] | None, typer.Option(metavar="COLUMN", help="Take as categories; repeatable.")
-    ] = None,
-    numeric: Annotated[list[str] | None, typer.Option(metavar="COLUMN", help="Take as numbers; repeatable.")] = None,
-    text: Annotated[
-        list[str] | None, typer.Option(metavar="COLUMN[=GRAMS]", help="Take as text: words:1-2, chars:3; repeatable.")
-    ] = None,
-    drop: Annotated[list[str] | None, typer.Option(metavar="COLUMN", help="Leave out; repeatable.")] = None,
-    nulls: Annotated[
-        list[str] | None, typer.Option(metavar="WORD", help="Take for missing, as NA or nan; repeatable.")
-    ] = None,
+    categorical: Categorical = None,
+    numeric: Numeric = None,
+    text: Text = None,
+    drop: Drop = None,
+    nulls: Nulls = None,
     names: Annotated[bool, typer.Option("--names", help="Keep names of features in a cache, for inspect.")] = False,
     one_based: Annotated[bool, typer.Option("--one-based", help="svmlight: subtract 1 from indices.")] = False,
     dtype: Annotated[str, typer.Option(metavar="TYPE", help="float32 or float64, of the values.")] = "float32",

@@ -10,7 +10,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .common import Stopped, UsageError, check_places, grams_of, usage
+from .common import (
+    Categorical,
+    Drop,
+    Nulls,
+    Numeric,
+    OnError,
+    Quarantine,
+    Stopped,
+    Text,
+    UsageError,
+    check_places,
+    grams_of,
+    usage,
+)
 from .show import Show
 
 if TYPE_CHECKING:
@@ -87,17 +100,11 @@ def train(
     label: Annotated[str | None, typer.Option(metavar="COLUMN", help="The label; else a column named label.")] = None,
     weight: Annotated[str | None, typer.Option(metavar="COLUMN", help="The rows' weights.")] = None,
     qid: Annotated[str | None, typer.Option(metavar="COLUMN", help="The rows' queries.")] = None,
-    categorical: Annotated[
-        list[str] | None, typer.Option(metavar="COLUMN", help="Take as categories; repeatable.")
-    ] = None,
-    numeric: Annotated[list[str] | None, typer.Option(metavar="COLUMN", help="Take as numbers; repeatable.")] = None,
-    text: Annotated[
-        list[str] | None, typer.Option(metavar="COLUMN[=GRAMS]", help="Take as text: words:1-2, chars:3; repeatable.")
-    ] = None,
-    drop: Annotated[list[str] | None, typer.Option(metavar="COLUMN", help="Leave out; repeatable.")] = None,
-    nulls: Annotated[
-        list[str] | None, typer.Option(metavar="WORD", help="Take for missing, as NA or nan; repeatable.")
-    ] = None,
+    categorical: Categorical = None,
+    numeric: Numeric = None,
+    text: Text = None,
+    drop: Drop = None,
+    nulls: Nulls = None,
     names: Annotated[bool, typer.Option("--names", help="Keep names of features, for inspect.")] = False,
     one_based: Annotated[bool, typer.Option("--one-based", help="svmlight: subtract 1 from indices.")] = False,
     dtype: Annotated[str, typer.Option(metavar="TYPE", help="float32 or float64, of the state.")] = "float32",
@@ -118,10 +125,8 @@ def train(
     pairs: Annotated[int | None, typer.Option(metavar="N", help="Ranking: partners drawn for each row.")] = None,
     average: Annotated[bool, typer.Option("--average", help="Predict with the mean of the weights.")] = False,
     no_intercept: Annotated[bool, typer.Option("--no-intercept", help="Learn no intercept.")] = False,
-    on_error: Annotated[
-        str, typer.Option(metavar="WHAT", help="Bad rows: stop, skip, or quarantine FILE to keep them there.")
-    ] = "stop",
-    quarantine: Annotated[str | None, typer.Option(hidden=True)] = None,
+    on_error: OnError = "stop",
+    quarantine: Quarantine = None,
     chunk_bytes: Annotated[int, typer.Option(hidden=True)] = 1 << 22,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show nothing but errors.")] = False,
     progress_every: Annotated[int, typer.Option(metavar="ROWS", help="Rows between lines; 0: at powers of two.")] = 0,
