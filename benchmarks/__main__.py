@@ -11,5 +11,5 @@ NAMES = ("online", "batch", "quality", "defaults", "custom_loss", "stream", "fuz
 if len(sys.argv) < 2 or sys.argv[1] not in NAMES:
     sys.exit(f"usage: python -m benchmarks {{{','.join(NAMES)}}} [options]")
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ.setdefault(name, "1")  # threads are what is told, not what a BLAS takes
+    os.environ.setdefault(name, "1")  # the number of threads is what the benchmark sets, not what a BLAS takes
 import_module(f"benchmarks.{sys.argv[1]}").main(sys.argv[2:])

@@ -29,7 +29,7 @@ from rich.console import Console
 from rich.table import Table
 from scipy.sparse import csr_matrix
 
-from proxstream.batch import certified
+from proxstream.batch import dispatch as certified
 
 from . import data, harness, peers
 from .batch_bars import judge, ratio

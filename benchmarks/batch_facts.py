@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.table import Table
 
-from proxstream.batch import Problem, certified
+from proxstream.batch import Problem, dispatch as certified
 
 from . import data
 from .batch_runs import PATIENCE, run

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from proxstream.batch import certified
+from proxstream.batch import dispatch as certified
 
 from . import peers
 from .batch_tasks import ours, problem_of
@@ -33,7 +33,7 @@ fork = multiprocessing.get_context("fork")
 
 @dataclass
 class Run:
-    """What a child process tells."""
+    """The result of a child process."""
 
     seconds: float
     value: Any

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 import proxstream as ps
-from proxstream.batch import Problem, certified
-from proxstream.blocks import as_block
+from proxstream.batch import Problem, dispatch as certified
+from proxstream.data.rowblock import as_block
 
 from .data import Stream
 from .peers import Task

@@ -31,11 +31,11 @@ from rich.table import Table
 from scipy.sparse import csr_matrix
 
 import proxstream as ps
-from proxstream.blocks import as_block
 from proxstream.cluster import DaskStreamClassifier
-from proxstream.cluster.clients import FANOUT, PATIENT
-from proxstream.engines import sums
-from proxstream.learner import Learner
+from proxstream.cluster.client import FANOUT, PATIENT
+from proxstream.data.rowblock import as_block
+from proxstream.learner import merge as sums
+from proxstream.learner.learner import Learner
 
 from . import cluster_sdca, harness
 
@@ -112,7 +112,7 @@ def _speed(workers: int, model: DaskStreamClassifier, seconds: list[float]) -> d
         "rounds": len(model.rounds_),
         "rows_a_round": largest,
         "seconds_a_round": statistics.median(one.seconds for one in full),
-        "bytes_a_round": statistics.mean(one.sent for one in full),
+        "bytes_per_round": statistics.mean(one.sent for one in full),
         "progressive_loss": model.progressive_loss_,
     }
 
@@ -168,7 +168,7 @@ def costs() -> tuple[Costs, dict[int, int]]:
         start = sums.before(learner.engine, sums.touched(1 << BITS, [block.indices]))
         learner.learn(block)
         marks.append(time.perf_counter())
-        changes = sums.taken_back(learner.engine, start, 2)
+        changes = sums.withdraw(learner.engine, start, 2)
         marks.append(time.perf_counter())
         both = sums.add([changes, changes])
         marks.append(time.perf_counter())
@@ -222,8 +222,8 @@ def main(words: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks cluster")
     parser.add_argument("--full", action="store_true", help="more rows, rounds and repeats")
     parser.add_argument("--quick", action="store_true", help="small, and nothing is kept")
-    told = parser.parse_args(words)
-    name = "full" if told.full else "quick" if told.quick else "default"
+    parsed = parser.parse_args(words)
+    name = "full" if parsed.full else "quick" if parsed.quick else "default"
     size = SIZES[name]
     tables: list[Table] = []
     figures: dict[str, Any] = {"size": size._asdict()}
@@ -231,7 +231,7 @@ def main(words: list[str]) -> None:
     def keep(*new: Table, **found: Any) -> None:
         tables.extend(new)
         figures.update(found)
-        if told.quick:
+        if parsed.quick:
             for one in new:
                 Console(width=150).print(one)
         else:

@@ -18,10 +18,9 @@ from rich.table import Table
 
 import proxstream as ps
 from proxstream.batch import Problem, sdca
-from proxstream.blocks import as_block
 from proxstream.cluster import DaskSDCAClassifier, cocoa
-from proxstream.cluster.cocoa_run import Here, Run
-from proxstream.estimators.rows import part
+from proxstream.cluster.cocoa_run import LocalEngine, Run
+from proxstream.data.rowblock import as_block
 
 from . import data
 
@@ -67,7 +66,7 @@ def on_workers(client: Client, stream: data.Stream, loss: str, penalty: Any, max
         "seconds": seconds,
         "rounds": model.n_iter_,
         "primal": model.primal_,
-        "told": model.history_[-1].bytes,
+        "exchanged": model.history_[-1].bytes,
         "moved": (_moved(client) - before) / (model.n_iter_ + 1),
         "round": statistics.median(b.seconds - a.seconds for a, b in pairwise(model.history_)),
     }
@@ -81,10 +80,10 @@ def rounds(stream: data.Stream, loss: str, penalty: Any, k: int) -> int:
     """Count rounds with k blocks, in this process."""
     whole = as_block(stream.X, stream.y)
     cuts = np.linspace(0, whole.n_rows, k + 1).astype(int)
-    blocks = [part(whole, a, b) for a, b in pairwise(cuts)]
-    facts = cocoa.summed_facts([cocoa.facts(block) for block in blocks])
-    job = cocoa.Job(ps.losses.get(loss), penalty, stream.X.shape[1], True, facts.total, k)
-    return Run(Here(), job, blocks, facts, tol=TOL).solve().history[-1].epoch
+    blocks = [whole.slice(a, b) for a, b in pairwise(cuts)]
+    sums = cocoa.add_sums([cocoa.data_sums(block) for block in blocks])
+    job = cocoa.Job(ps.losses.get(loss), penalty, stream.X.shape[1], True, sums.total, k)
+    return Run(LocalEngine(), job, blocks, sums, tol=TOL).solve().history[-1].epoch
 
 
 def measure(size: str = "default") -> tuple[list[Table], dict[str, Any]]:
@@ -106,7 +105,7 @@ def measure(size: str = "default") -> tuple[list[Table], dict[str, Any]]:
                 on_workers(client, *case, max_epochs=2)
                 solved[name, workers] = [on_workers(client, *case) for _ in range(repeats)]
     timed = Table(
-        "", "solver", "seconds", "times local", "rounds", "seconds a round", "MB told", "MB moved", "primal",
+        "", "solver", "seconds", "times local", "rounds", "seconds per round", "MB exchanged", "MB moved", "primal",
         title=f"Prox-SDCA to a relative gap of {TOL:g}", title_justify="left",
     )  # fmt: skip
     for name in names:
@@ -122,7 +121,7 @@ def measure(size: str = "default") -> tuple[list[Table], dict[str, Any]]:
                 f"{seconds / base:.1f}",
                 str(last["rounds"]),
                 f"{last['round']:.3f}" if workers else "",
-                f"{last['told'] / 1e6:.2f}" if workers else "",
+                f"{last['exchanged'] / 1e6:.2f}" if workers else "",
                 f"{last['moved'] / 1e6:.2f}" if workers else "",
                 f"{last['primal']:.6f}",
             )

@@ -10,10 +10,11 @@ import numpy as np
 from scipy.sparse import random_array
 
 import proxstream as ps
-from proxstream import losses
-from proxstream.blocks import as_block
-from proxstream.engines.scalar import ScalarEngine
-from proxstream.kernels.plan import Plan, plan
+from proxstream.core import losses
+from proxstream.data.rowblock import as_block
+from proxstream.learner.engine import CompiledEngine
+from proxstream.learner.layouts import ScalarLayout
+from proxstream.learner.plan import Plan, plan
 
 
 def value(p: Any, y: Any) -> Any:
@@ -38,7 +39,7 @@ def main(arguments: list[str], rows: int = 50_000, features: int = 1 << 18, runs
         for name, loss in kinds.items():
             made = plan(ps.FTRLProximal(), ps.L1(1e-6), loss, np.float32)
             assert isinstance(made, Plan)
-            engine = ScalarEngine(made, features, np.float32, True)
+            engine = CompiledEngine(ScalarLayout(made), features, np.float32)
             start = time.perf_counter()
             engine.learn(block)
             if run:  # the first one compiles

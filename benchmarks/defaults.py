@@ -3,7 +3,7 @@
     python -m benchmarks defaults [--rows N]
 
 The streams are those of `benchmarks.quality`. On each, a value's loss is divided by the least that any value of the
-grid has there, and the geometric mean of these quotients over some streams tells how far from tuned a value leaves one.
+grid has there, and the geometric mean of these quotients over some streams shows how far from tuned a value is.
 A rate has a unit, that of the features: no default serves raw pixels or columns in units from 1e-3 to 1e4, for which
 AutoFTRL is there. So a default is chosen on the streams whose values are of the order of one, the others are shown; and
 it stays what it is while no other value is 2% better.
@@ -21,8 +21,8 @@ import numpy as np
 from rich.table import Table
 
 import proxstream as ps
-from proxstream.blocks import RowBlock, as_block
-from proxstream.learner import Learner
+from proxstream.data.rowblock import RowBlock, as_block
+from proxstream.learner.learner import Learner
 
 from .harness import save
 from .quality import STREAMS, abrupt, clicks, log_loss, text_counts, text_unit_rows
@@ -78,8 +78,8 @@ def main(arguments: list[str]) -> None:
         above = above_tuned(losses, scaled)
         default, best = getattr(make(), parameter), min(above, key=above.__getitem__)
         found[name] = {"parameter": parameter, "default": default, "best": best, "above": above, "losses": losses}
-        told = "  ".join(f"{value:g}: {mean:.3f}" for value, mean in above.items())
+        row = "  ".join(f"{value:g}: {mean:.3f}" for value, mean in above.items())
         better = above[default] > 1.02 * above[best]
-        grids.add_row(f"{name}({parameter})", told, f"{default:g}{' *' * better}", f"{best:g}")
+        grids.add_row(f"{name}({parameter})", row, f"{default:g}{' *' * better}", f"{best:g}")
         passes.add_row(f"{name} {default:g}", *(f"{loss:.4g}" for loss in losses[default]))
     save("defaults", [grids, passes], {"streams": [stream.name for stream in streams], "algorithms": found})

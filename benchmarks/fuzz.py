@@ -20,15 +20,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tests import naive_text, text_cases
+from tests.io import naive_text, text_cases
 
 import proxstream as ps
-from proxstream.streams import DataError, write_cache
-from proxstream.streams.base import Settings
-from proxstream.streams.features import FeatureSpec
-from proxstream.streams.svmlight import SvmlightParser
-from proxstream.streams.text import BOM, PAD
-from proxstream.streams.vw import VWParser
+from proxstream.io import DataError, write_cache
+from proxstream.io.features.spec import FeatureSpec
+from proxstream.io.text.reader import BOM, PAD
+from proxstream.io.text.svmlight import SvmlightParser
+from proxstream.io.text.vw import VWParser
+from proxstream.io.types import Settings
 
 from . import harness
 
@@ -60,7 +60,7 @@ def parsed(parser: Any, text: bytes) -> tuple[list[Any], int]:
         weights = block.c.tolist() if len(block.c) else [1.0] * block.n_rows
         rows += [(repr(block.y[i]), weights[i], pairs[ends[i] : ends[i + 1]]) for i in range(block.n_rows)]
         at = found.at
-        if found.fault is not None:
+        if found.bad is not None:
             bad += 1
             at = lines.index(b"\n", at) + 1
     return rows, bad
@@ -93,13 +93,13 @@ def main(arguments: list[str]) -> None:
     options = argparse.ArgumentParser(prog="python -m benchmarks fuzz", description=__doc__)
     options.add_argument("--inputs", type=int, default=1_000_000)
     options.add_argument("--seed", type=int, default=0)
-    told = options.parse_args(arguments)
+    parsed = options.parse_args(arguments)
     numbered = SvmlightParser(Settings(qid=False, chunk_bytes=1 << 12))
     parsers: dict[tuple[str, bool], Any] = {("svmlight", False): numbered, ("plain", False): numbered}
     for digits in (False, True):
         spec = FeatureSpec(bits=BITS)
         parsers["vw", digits] = VWParser(Settings(features=spec, chunk_bytes=1 << 12, options={"digits": digits}))
-    drawn = random.Random(told.seed)
+    drawn = random.Random(parsed.seed)
     lines = {format: [text_cases.LINES[format](drawn, ODD) for _ in range(LINES)] for format, _ in parsers}
     counts = {"rows": 0, "bad lines": 0, "compared": 0, "caches": 0}
     begun, begun_cpu, early = time.perf_counter(), time.process_time(), 0
@@ -107,8 +107,8 @@ def main(arguments: list[str]) -> None:
         path = Path(folder) / "rows.psr"
         write_cache(ps.open_stream(io.BytesIO(b"1 3:0.5 70000:1\n-1 2:1\n" * 20), "svmlight"), path)
         whole = path.read_bytes()
-        for i in range(told.inputs):
-            rng = random.Random(told.seed * 1_000_000_007 + i)
+        for i in range(parsed.inputs):
+            rng = random.Random(parsed.seed * 1_000_000_007 + i)
             format, digits = list(parsers)[i % len(parsers)]
             text = mutant(lines[format], rng)
             try:
@@ -120,14 +120,14 @@ def main(arguments: list[str]) -> None:
                     counts["caches"] += 1
                     read_changed_cache(whole, path, rng)
             except Exception as error:
-                sys.exit(f"input {i} of seed {told.seed}, {format}: {type(error).__name__}: {error}\n{text!r}")
+                sys.exit(f"input {i} of seed {parsed.seed}, {format}: {type(error).__name__}: {error}\n{text!r}")
             counts["rows"] += len(rows)
             counts["bad lines"] += bad
             if i == 10_000:
                 early = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     grown = (peak - early) / 1024 if early else 0.0
-    figures = {"inputs": told.inputs, "seed": told.seed, **counts, "crashes": 0}
+    figures = {"inputs": parsed.inputs, "seed": parsed.seed, **counts, "crashes": 0}
     figures |= {"seconds": time.perf_counter() - begun, "cpu_seconds": time.process_time() - begun_cpu}
     figures |= {"peak_megabytes": peak / 1024, "megabytes_grown_after_the_first_10000": grown}
     harness.save("fuzz", [harness.listed("Mutated text and row caches", figures)], figures)

@@ -13,7 +13,7 @@ from collections import Counter
 from itertools import islice
 from pathlib import Path
 
-from tests.model_mutants import good, mutants, outcome
+from tests.models.model_mutants import good, mutants, outcome
 
 from . import harness
 
@@ -25,26 +25,26 @@ def main(args: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks fuzz_model")
     parser.add_argument("--mutants", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=0)
-    told = parser.parse_args(args)
+    parsed = parser.parse_args(args)
     began, began_cpu, counted, warm = time.perf_counter(), time.process_time(), Counter[str](), 0
     memory = "/dev/shm" if Path("/dev/shm").is_dir() else None
     with tempfile.TemporaryDirectory(dir=memory) as folder:
         path = Path(folder) / "mutant.psm"
         files = good(path)
-        for number, raw in enumerate(islice(mutants(files, told.seed), told.mutants)):
+        for number, raw in enumerate(islice(mutants(files, parsed.seed), parsed.mutants)):
             try:
                 counted[outcome(raw, path)] += 1
             except BaseException:
-                kept = Path(tempfile.gettempdir()) / f"mutant-{told.seed}-{number}.psm"
+                kept = Path(tempfile.gettempdir()) / f"mutant-{parsed.seed}-{number}.psm"
                 kept.write_bytes(raw)
-                print(f"mutant {number} of seed {told.seed}, kept as {kept}:")
+                print(f"mutant {number} of seed {parsed.seed}, kept as {kept}:")
                 raise
             if number == WARM:
                 warm = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
             if number % 50_000 == 0:
                 print(f"{number:>9,}  {time.perf_counter() - began:8.1f} s  {dict(counted)}", flush=True)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    figures = {"mutants": told.mutants, "seed": told.seed, **counted, "crashes": 0}
+    figures = {"mutants": parsed.mutants, "seed": parsed.seed, **counted, "crashes": 0}
     figures |= {"seconds": time.perf_counter() - began, "cpu_seconds": time.process_time() - began_cpu}
     figures |= {
         "peak_megabytes": peak / 1024,

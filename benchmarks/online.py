@@ -23,9 +23,9 @@ import numpy as np
 from numba import njit
 
 import proxstream as ps
-from proxstream.blocks import as_block
-from proxstream.kernels.jit import prefetch
-from proxstream.learner import Learner
+from proxstream.data.rowblock import as_block
+from proxstream.jit.compile import prefetch
+from proxstream.learner.learner import Learner
 
 from . import data, harness
 from .data import Stream

@@ -115,7 +115,7 @@ def coordinate_descent(task: Task) -> Solve:
 
 def of(task: Task) -> dict[str, Callable[[], Solve]]:
     """Return the peers that solve a task, by name; each makes its own form of the data when called."""
-    warnings.filterwarnings("ignore")  # of peers about their own convergence: the objective tells
+    warnings.filterwarnings("ignore")  # of peers about their own convergence: the objective shows it
     if task.loss == "hinge":
         return {"LIBLINEAR -s 3": lambda: liblinear(task, 3)}
     if task.loss == "squared":

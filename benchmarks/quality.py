@@ -25,8 +25,9 @@ from rich.table import Table
 from scipy.sparse import csr_matrix, random_array
 
 import proxstream as ps
-from proxstream.blocks import as_block
-from proxstream.engines.auto import AutoEngine
+from proxstream.data.rowblock import as_block
+from proxstream.learner.engine import CompiledEngine
+from proxstream.learner.layouts import AutoLayout
 
 from .data import Stream, svmlight
 from .harness import save
@@ -113,7 +114,7 @@ def drifting(rows: int) -> Stream:
 
 
 def abrupt(rows: int) -> Stream:
-    """All weights are drawn anew at every fifth of the stream."""
+    """All weights are drawn again at every fifth of the stream."""
     rng = np.random.default_rng(7)
     X = csr_matrix(random_array((rows, 300), density=0.04, rng=rng, data_sampler=lambda size: np.ones(size)))
     W = rng.normal(0.0, 0.8, (5, 300))
@@ -142,7 +143,8 @@ def log_loss(scores: Any, y: Any) -> float:
 
 def ours(stream: Stream, algorithm: ps.AutoFTRL) -> float:
     """AutoFTRL, nothing set."""
-    engine = AutoEngine(algorithm, ps.NoPenalty(), ps.losses.logistic, n_features=stream.X.shape[1], dtype=np.float32)
+    layout = AutoLayout(algorithm, ps.NoPenalty(), ps.losses.logistic, 1, np.float32)
+    engine = CompiledEngine(layout, stream.X.shape[1], np.float32)
     return log_loss(engine.learn(as_block(stream.X, stream.y, dtype=np.float32)), stream.y)
 
 

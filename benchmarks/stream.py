@@ -69,8 +69,8 @@ def ours(path: Path, model: Path, *more: str) -> list[str]:
 
 def vowpal_wabbit(path: Path, model: Path, *more: str) -> list[str]:
     """Return Vowpal Wabbit's command, through its Python package: the same library, and a start-up of its own."""
-    told = ["-b", str(BITS), "--quiet", "-d", str(path), "-f", str(model)]
-    return [sys.executable, "-m", "vowpalwabbit", *VW, *told, *more]
+    options = ["-b", str(BITS), "--quiet", "-d", str(path), "-f", str(model)]
+    return [sys.executable, "-m", "vowpalwabbit", *VW, *options, *more]
 
 
 class Road(NamedTuple):
@@ -166,7 +166,7 @@ def word_rows(folder: Path, times: tuple[int, int], rounds: int) -> tuple[Table,
     paths = [pair.ours for pair in pairs]
     found = slopes(roads, (PIECE * times[0], PIECE * times[1]), rounds, paths)
     files.removed(paths)
-    return table("30 words a row in Vowpal Wabbit's text, hashed", found, "vw text"), found
+    return table("30 words per row in Vowpal Wabbit's text, hashed", found, "vw text"), found
 
 
 def click_rows(folder: Path, times: tuple[int, int], rounds: int) -> tuple[Table, list[dict[str, Any]]]:
@@ -183,7 +183,7 @@ def click_rows(folder: Path, times: tuple[int, int], rounds: int) -> tuple[Table
     paths = [path for pair in pairs for path in pair] + parquets
     found = slopes(roads, (PIECE * times[0], PIECE * times[1]), rounds, paths)
     files.removed(paths)
-    return table(f"13 numbers and 26 categories a row, 2^{BITS} buckets", found, "vw text"), found
+    return table(f"13 numbers and 26 categories per row, 2^{BITS} buckets", found, "vw text"), found
 
 
 def parser(folder: Path, rounds: int) -> tuple[Table, dict[str, float]]:
@@ -192,7 +192,7 @@ def parser(folder: Path, rounds: int) -> tuple[Table, dict[str, float]]:
 
     from sklearn.datasets import load_svmlight_file
 
-    from proxstream.streams.svmlight import parse_bytes
+    from proxstream.io.text.svmlight import parse_bytes
 
     pair = files.sparse(folder, 1, zipf(PIECE, BITS))
     text = pair.ours.read_bytes()
@@ -307,8 +307,8 @@ def main(arguments: list[str]) -> None:
     options.add_argument("--rounds", type=int, default=5)
     options.add_argument("--big", action="store_true", help="whole commands on a file of 1 GB, too")
     options.add_argument("--small", action="store_true", help="small files: to see that it runs, not how fast")
-    told = options.parse_args(arguments)
-    rounds, times = told.rounds, (1, 2) if told.small else (5, 105)
+    parsed = options.parse_args(arguments)
+    rounds, times = parsed.rounds, (1, 2) if parsed.small else (5, 105)
     tables, figures = [], {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -321,14 +321,14 @@ def main(arguments: list[str]) -> None:
             "memory": lambda: memory(folder),
             "table": lambda: table_cost(folder, times[1], rounds),
         }
-        if told.big:
+        if parsed.big:
             parts["1 GB"] = lambda: whole_commands(folder, min(rounds, 3))
         for part, measure in parts.items():
             begun = time.perf_counter()
             made, figures[part] = measure()
             tables.append(made)
             print(f"{part}: {time.perf_counter() - begun:.0f} s", file=sys.stderr, flush=True)
-    if told.small:
+    if parsed.small:
         Console(width=150).print(*tables)
     else:
         harness.save("stream", tables, figures)

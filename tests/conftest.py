@@ -2,13 +2,36 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from hypothesis import HealthCheck, settings
 
-from .training_cases import clicks
+from .examples import QUICK
+from .training.training_cases import clicks
+
+# No example fails for being slow: how long one takes depends on the load. The examples are the same in every run, so
+# that the tests pass on every machine or on none: a quarter of them by default, all with
+# `--hypothesis-profile thorough`, and with `explore` new ones each time.
+UNHURRIED: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("repeatable", derandomize=True, **UNHURRIED, max_examples=QUICK)
+settings.register_profile("thorough", derandomize=True, **UNHURRIED)
+settings.register_profile("explore", print_blob=True, **UNHURRIED)
+settings.load_profile("repeatable")
+
+# Compiling makes millions of objects that stay: looking for garbage among them takes a tenth of the time.
+gc.set_threshold(100_000, 50, 100)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With `-n`: give each worker a run of whole files, as far as possible, so that a kernel is compiled once."""
+    from xdist.scheduler import WorkStealingScheduling
+
+    return WorkStealingScheduling(config, log) if config.getvalue("dist") == "load" else None
 
 
 class Done(NamedTuple):
@@ -35,7 +58,7 @@ def cluster() -> Iterator[Any]:
     import dask
     from distributed import LocalCluster
 
-    from proxstream.cluster.clients import PATIENT
+    from proxstream.cluster.client import PATIENT
 
     with (
         dask.config.set(PATIENT),
@@ -59,4 +82,4 @@ def client(cluster: Any) -> Iterator[Any]:
 @pytest.fixture
 def eager_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     """Batch solvers share out even the little work of a test."""
-    monkeypatch.setattr("proxstream._threads.SMALL", 0)
+    monkeypatch.setattr("proxstream.data.threads.SMALL", 0)

@@ -1,10 +1,10 @@
 """proxstream: sparse linear models from streams.
 
-One subproblem stands behind every algorithm here,
+Every algorithm here solves one subproblem,
 
     x+ = argmin_x  <u, x> + k Psi(x) + (1/2) sum_j h_j x_j^2
 
-A penalty solves it, an algorithm keeps (u, h, k), a loss tells slopes; nothing knows two of these.
+A penalty solves it, an algorithm keeps (u, h, k), a loss computes slopes; nothing knows two of these.
 
 >>> import proxstream as ps
 >>> learner = ps.OnlineLearner(ps.RDA(gamma=1.0), ps.L1(0.1), dim=2)
@@ -18,138 +18,24 @@ Names are loaded on demand: importing the package imports nothing else.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from . import algorithms, batch, estimators, geometries, losses, modelfile, online, penalties, streams
-    from .algorithms import (
-        AROW,
-        FTRL,
-        RDA,
-        SGD,
-        AcceleratedRDA,
-        AdaGrad,
-        AutoFTRL,
-        FollowTheLeader,
-        FTRLProximal,
-        MirrorDescent,
-        PassiveAggressive,
-        TruncatedGradient,
-    )
-    from .batch import Certificate, Path, StructuredSDCA, certificate, path
-    from .estimators import (
-        CertifiedClassifier,
-        CertifiedRegressor,
-        SDCAClassifier,
-        SDCARegressor,
-        StreamClassifier,
-        StreamRanker,
-        StreamRegressor,
-    )
-    from .geometries import Entropy, Euclidean, PNorm
-    from .losses import (
-        absolute,
-        epsilon_insensitive,
-        hinge,
-        huber,
-        logistic,
-        multiclass_hinge,
-        perceptron,
-        poisson,
-        quantile,
-        ranking_hinge,
-        smoothed_hinge,
-        softmax,
-        squared,
-        squared_hinge,
-    )
-    from .modelfile import ModelFileError, load, save
-    from .online import Bound, OnlineLearner, Regret
-    from .penalties import (
-        KL,
-        L1,
-        L2,
-        Berhu,
-        Box,
-        ElasticNet,
-        GroupL2,
-        GroupLinf,
-        L1Ball,
-        L2Ball,
-        L2Norm,
-        LinfNorm,
-        NonNegative,
-        NoPenalty,
-        Simplex,
-    )
-    from .streams import open_stream
 
-_ROOMS = {
-    "algorithms": (
-        "AROW",
-        "FTRL",
-        "RDA",
-        "SGD",
-        "AcceleratedRDA",
-        "AdaGrad",
-        "AutoFTRL",
-        "FTRLProximal",
-        "FollowTheLeader",
-        "MirrorDescent",
-        "PassiveAggressive",
-        "TruncatedGradient",
-    ),
-    "batch": ("Certificate", "Path", "StructuredSDCA", "certificate", "path"),
-    "estimators": (
-        "CertifiedClassifier",
-        "CertifiedRegressor",
-        "SDCAClassifier",
-        "SDCARegressor",
-        "StreamClassifier",
-        "StreamRanker",
-        "StreamRegressor",
-    ),
-    "geometries": ("Entropy", "Euclidean", "PNorm"),
-    "losses": (
-        "absolute",
-        "epsilon_insensitive",
-        "hinge",
-        "huber",
-        "logistic",
-        "multiclass_hinge",
-        "perceptron",
-        "poisson",
-        "quantile",
-        "ranking_hinge",
-        "smoothed_hinge",
-        "softmax",
-        "squared",
-        "squared_hinge",
-    ),
-    "modelfile": ("ModelFileError", "load", "save"),
-    "online": ("Bound", "OnlineLearner", "Regret"),
-    "penalties": (
-        "KL",
-        "L1",
-        "L2",
-        "Berhu",
-        "Box",
-        "ElasticNet",
-        "GroupL2",
-        "GroupLinf",
-        "L1Ball",
-        "L2Ball",
-        "L2Norm",
-        "LinfNorm",
-        "NoPenalty",
-        "NonNegative",
-        "Simplex",
-    ),
-    "streams": ("open_stream",),
-}
-_HOME = {name: room for room, names in _ROOMS.items() for name in names}
+def _public_names() -> dict[str, str]:
+    """Return the module of each public name: `__init__.pyi` is their one table."""
+    modules: dict[str, str] = {}
+    with open(f"{__file__.removesuffix('c')}i", encoding="utf-8") as stub:
+        for line in stub:
+            words = line.rstrip(",\n").split()
+            if words[:1] == ["from"]:
+                module = words[1]
+            elif words[1:2] == ["as"]:
+                modules[words[0]] = module
+    return modules
 
-__all__ = ["__version__", *_ROOMS, *_HOME]
+
+_MODULES = _public_names()
+__all__ = ["__version__", *_MODULES]
 
 
 def __getattr__(name: str) -> Any:
@@ -157,11 +43,11 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         return version("proxstream")
-    if name in _ROOMS:
-        return import_module(f".{name}", __name__)
-    if name in _HOME:
-        return getattr(import_module(f".{_HOME[name]}", __name__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if _MODULES[name] in (".", ".core"):
+        return import_module(f"{_MODULES[name].rstrip('.')}.{name}", __name__)
+    return getattr(import_module(_MODULES[name], __name__), name)
 
 
 def __dir__() -> list[str]:

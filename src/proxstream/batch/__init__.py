@@ -1,16 +1,17 @@
 """Solvers that end with a proof: how far from the optimum their weights can be at most.
 
-`problem` states what is solved and what is given back; every solver takes a `Problem` and returns a `Solution`. `dual`
-makes a lower bound of any dual variables, and `judge` one for any model. `structured` takes a user's own argmax instead
-of rows.
+`problem` defines the problem and its solution: every solver takes a `Problem` and returns a `Solution`. `dual` computes
+the lower bound of given dual variables, `certificate` one for any model. `structured` takes a user-defined argmax
+instead of rows.
 """
 
+from .certificate import certificate
+from .cross_validation import CrossValidation
 from .dual import Certificate, DualPoint, dual_point
-from .judge import certificate
-from .paths import CrossValidation, Path, PathModel, path
+from .path import PathModel, RegularizationPath, regularization_path
 from .problem import Problem, Record, Solution, Trace
-from .problems import Chain, Multiclass
 from .structured import StructuredProblem, StructuredSDCA
+from .structured_tasks import Chain, Multiclass
 
 __all__ = [
     "Certificate",
@@ -18,15 +19,15 @@ __all__ = [
     "CrossValidation",
     "DualPoint",
     "Multiclass",
-    "Path",
     "PathModel",
     "Problem",
     "Record",
+    "RegularizationPath",
     "Solution",
     "StructuredProblem",
     "StructuredSDCA",
     "Trace",
     "certificate",
     "dual_point",
-    "path",
+    "regularization_path",
 ]

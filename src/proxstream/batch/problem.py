@@ -1,10 +1,10 @@
-"""What a batch solver is given and what it gives back, whatever the solver.
+"""The problem that a batch solver is given, and the solution that it returns.
 
     P(w, b) = sum_i p_i phi(<x_i, w> + b, y_i) + Psi(w)                         p_i = c_i / sum c, the rows' shares
     D(alpha) = -sum_i p_i phi*(-alpha_i, y_i) - Psi*(sum_i p_i alpha_i x_i)     with an intercept: sum_i p_i alpha_i = 0
 
 Any alpha proves that no weights do better than D(alpha): P(w, b) - D(alpha) is how far from the optimum w can be at
-most. A solver keeps a `Trace`, which holds on to the best dual value seen and tells when the proof is good enough.
+most. A solver keeps a `Trace`, which stores the best dual value so far and decides when the proof is good enough.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._checks import Array
-from ..blocks import RowBlock
-from ..losses import Loss
-from ..penalties import Penalty
+from ..core.losses import Loss
+from ..core.penalties import Penalty
+from ..core.validation import Array
+from ..data.rowblock import RowBlock
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,12 +44,12 @@ class Problem:
     @cached_property
     def shares(self) -> Array:
         """The share p_i of each row in the mean."""
-        c = self.rows.c if len(self.rows.c) else np.ones(self.rows.n_rows)
+        c = self.rows.weights()
         return np.asarray(c / c.sum())
 
     def scores(self, w: Array, b: Any) -> Array:
         """Return <x_i, w> + b of each row."""
-        return np.asarray(self.rows.times(w) + b)
+        return self.rows.scores(w, b)
 
     def primal(self, w: Array, b: Any) -> float:
         """Return P(w, b)."""
@@ -86,9 +86,9 @@ class Trace:
     started: float = field(default_factory=time.perf_counter)
 
     def certify(self, epoch: int, primal: float, dual: float, nnz: int) -> bool:
-        """Enter a primal and a dual value, both computed afresh; tell whether the relative gap is at most tol.
+        """Record a primal and a dual value; return whether the relative gap is at most tol.
 
-        By weak duality a dual value above the primal one can only be rounding; it is taken down to it. Without a finite
+        By weak duality a dual value above the primal one can only be rounding; it is replaced by it. Without a finite
         dual value nothing is proved.
         """
         self.best_dual = min(max(self.best_dual, dual), primal)
@@ -98,7 +98,7 @@ class Trace:
 
 
 class Solution(NamedTuple):
-    """Weights, intercept, dual variables (one a row, one a row and output) and the history that proves them."""
+    """Weights, intercept, dual variables (one per row, or per row and output) and the history that proves them."""
 
     coef: Array
     intercept: Any

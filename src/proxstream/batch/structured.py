@@ -26,8 +26,9 @@ from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
-from .. import _checks
-from .._checks import Array
+from ..core import validation as _checks
+from ..core.validation import Array
+from ..data.sparse_checks import check_sparse
 from .problem import ConvergenceWarning, Record, Trace
 
 GROWTH = 1.3  # epochs at which the certificate is computed anyway, each this many times the one before
@@ -39,7 +40,7 @@ class StructuredProblem(Protocol):
     """What `StructuredSDCA` has to know of a task; x and y may be anything.
 
     features(x, y) : the joint features, a dense or sparse vector or a mapping from indices to numbers
-    loss(y, y2) : what it costs to tell y2 where y is right, a number >= 0, and 0 for y2 = y
+    loss(y, y2) : the cost of predicting y2 where y is right, a number >= 0, and 0 for y2 = y
     argmax(w, x, y) : the output y2 of the largest <w, features(x, y2)> + loss(y, y2); without the loss where y is None
     """
 
@@ -80,7 +81,7 @@ class StructuredSDCA:
     ----------
     coef_ : the weights w
     primal_, dual_, duality_gap_ : P(w), a lower bound on every P, and their difference
-    history_ : records with epoch, seconds, primal, dual, gap and nnz, each computed afresh
+    history_ : records with epoch, seconds, primal, dual, gap and nnz
     n_iter_ : epochs
     n_argmax_ : how often argmax was called
 
@@ -113,13 +114,14 @@ class StructuredSDCA:
         self.random_state = random_state
 
     def fit(self, xs: Sequence[Any], ys: Sequence[Any], sample_weight: Any = None) -> Self:
-        """Learn from inputs xs with outputs ys, each example weighing as much as `sample_weight` tells."""
+        """Learn from inputs xs with outputs ys, weighted by `sample_weight`."""
         for name in ("lam", "tol"):
             _checks.number(name, getattr(self, name), low=0.0, strict=True)
         for name in ("max_epochs", "planes"):
             _checks.integer(name, getattr(self, name), low=1)
-        ascent = _Ascent(self.problem, self.lam, self.planes, xs, ys, _shares(len(xs), len(ys), sample_weight))
-        trace, done, w = self._climb(ascent)
+        ascent = _Ascent(self.problem, self.lam, self.planes, xs, ys, _shares(xs, ys, sample_weight))
+        with np.errstate(over="ignore", invalid="ignore"):  # weights that are not finite are not returned
+            trace, done, w = self._climb(ascent)
         self.coef_, self.history_ = w, trace.history
         last = trace.history[-1]
         self.primal_, self.dual_, self.duality_gap_, self.n_iter_ = last.primal, last.dual, last.gap, last.epoch
@@ -130,12 +132,13 @@ class StructuredSDCA:
 
     def predict(self, xs: Sequence[Any]) -> list[Any]:
         """Return the output of the best score for each input."""
-        told: Callable[[Array, Any], Any] | None = getattr(self.problem, "predict", None)
+        predict: Callable[[Array, Any], Any] | None = getattr(self.problem, "predict", None)
         w = self._weights()
-        return [self.problem.argmax(w, x, None) if told is None else told(w, x) for x in xs]
+        return [self.problem.argmax(w, x, None) if predict is None else predict(w, x) for x in xs]
 
     def score(self, xs: Sequence[Any], ys: Sequence[Any]) -> float:
         """Return minus the mean loss of the predictions: the higher the better, 0 is perfect."""
+        _check_lengths(xs, ys)
         return -float(np.mean([self.problem.loss(y, y2) for y, y2 in zip(ys, self.predict(xs), strict=True)]))
 
     def _weights(self) -> Array:
@@ -146,7 +149,8 @@ class StructuredSDCA:
     def _climb(self, ascent: _Ascent) -> tuple[Trace, bool, Array]:
         """Ascend until the certificate is good enough; return the history, whether it is, and the best weights."""
         rng = np.random.default_rng(self.random_state)
-        trace = Trace(self.tol)
+        # Before the first step each example has its truth alone: a dual point of w = 0.
+        trace = Trace(self.tol, best_dual=float(ascent.shares @ [example.loss[0] for example in ascent.examples]))
         best, w, look = np.inf, ascent.w, 1
         for epoch in range(1, self.max_epochs + 1):
             lacked = ascent.search(rng.permutation(len(ascent.examples)))
@@ -160,6 +164,10 @@ class StructuredSDCA:
                     best, w = primal, ascent.w.copy()
                 if trace.certify(epoch, best, dual, int(np.count_nonzero(w))):
                     return trace, True, w
+        zero = ascent.objective_at_zero()
+        if not best <= zero:  # P may rise on the way: it is D that the steps ascend
+            w = np.zeros(ascent.dim)
+            return trace, trace.certify(self.max_epochs, zero, dual, 0), w
         return trace, False, w
 
 
@@ -262,7 +270,7 @@ class _Ascent:
         return float(sum(self.shares[i] * self._climb(i) for i in order if len(self.examples[i].beta) > 1))
 
     def certify(self) -> tuple[float, float]:
-        """Return P and D at the weights that the examples make, all computed afresh."""
+        """Return P and D at the weights that the examples make, all computed from scratch."""
         self.w = np.zeros(self.dim)
         mean_loss = 0.0
         for share, example in zip(self.shares, self.examples, strict=True):
@@ -276,6 +284,17 @@ class _Ascent:
         primal = dual + sum(share * self._meet(i, keep=keep) for i, share in enumerate(self.shares) if share > 0.0)
         return primal, dual
 
+    def objective_at_zero(self) -> float:
+        """Return P of weights 0."""
+        w = np.zeros(self.dim)
+        w.flags.writeable = False
+        total = 0.0
+        for i, share in enumerate(self.shares):
+            if share > 0.0:
+                self.n_argmax += 1
+                total += share * self._loss(i, self.problem.argmax(w, self.xs[i], self.ys[i]))
+        return total
+
     def _meet(self, i: int, *, keep: bool = True) -> float:
         """Ask argmax for the best output of example i, keep its pair and return what the example lacks."""
         example, w = self.examples[i], self.w.view()
@@ -283,7 +302,7 @@ class _Ascent:
         y2 = self.problem.argmax(w, self.xs[i], self.ys[i])
         self.n_argmax += 1
         features = self._features(i, y2)
-        loss = _checks.number(f"loss of example {i}", self.problem.loss(self.ys[i], y2))
+        loss = self._loss(i, y2)
         worth = loss - (_dot(example.truth, self.w) - _dot(features, self.w))
         kept = example.values(self.w)
         slack = 1e-9 * (1.0 + abs(worth) + float(np.abs(kept).max()))
@@ -307,27 +326,41 @@ class _Ascent:
         return lacked
 
     def _features(self, i: int, y: Any) -> Vector:
-        return as_vector(self.problem.features(self.xs[i], y), self.dim, f"features(x, y) of example {i}")
+        try:
+            features = self.problem.features(self.xs[i], y)
+        except ValueError as error:
+            raise ValueError(f"features(x, y) of example {i}: {error}") from error
+        return as_vector(features, self.dim, f"features(x, y) of example {i}")
+
+    def _loss(self, i: int, y2: Any) -> float:
+        return _checks.number(f"loss of example {i}", self.problem.loss(self.ys[i], y2))
 
 
-def as_vector(told: Any, dim: int, name: str) -> Vector:
-    """Return what `features` told as a vector of `dim` entries.
+def as_vector(features: Any, dim: int, name: str) -> Vector:
+    """Return the result of `features` as a vector of `dim` entries.
 
     >>> as_vector({3: 1.0, 1: -2.0}, 5, "features")
     Vector(at=array([1, 3]), values=array([-2.,  1.]))
     """
-    if isinstance(told, Mapping):
-        at = np.fromiter(told.keys(), dtype=np.intp, count=len(told))
-        values = np.fromiter(told.values(), dtype=np.float64, count=len(told))
+    if isinstance(features, Mapping):
+        for key in features:
+            if isinstance(key, (bool, np.bool_)) or not isinstance(key, (int, np.integer)):
+                raise TypeError(f"{name} must have integers as indices, got {key!r}")
+        at = np.fromiter(features.keys(), dtype=np.intp, count=len(features))
+        values = np.fromiter(features.values(), dtype=np.float64, count=len(features))
         if len(at) and not (at.min() >= 0 and at.max() < dim):
             raise ValueError(f"{name} must have indices in 0..{dim - 1}, got {at.min()}..{at.max()}")
-    elif hasattr(told, "tocoo"):
-        flat = told.tocoo().reshape((1, -1)).tocsr()
+    elif hasattr(features, "tocoo"):
+        try:
+            check_sparse(features)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{name}: {error}") from None
+        flat = features.tocoo().reshape((1, -1)).tocsr()
         flat.sum_duplicates()
         _check_length(flat.shape[1], dim, name)
-        at, values = flat.indices.astype(np.intp), flat.data.astype(np.float64)
+        at, values = flat.indices.astype(np.intp), _checks.vector(name, flat.data).astype(np.float64)
     else:
-        dense = _checks.vector(name, told)
+        dense = _checks.vector(name, features)
         _check_length(dense.size if dense.ndim == 1 else -1, dim, name)
         at = np.flatnonzero(dense)
         values = dense[at].astype(np.float64)
@@ -339,8 +372,8 @@ def as_vector(told: Any, dim: int, name: str) -> Vector:
 
 def _check_length(length: int, dim: int, name: str) -> None:
     if length != dim:
-        told = "not a vector" if length < 0 else f"{length} entries"
-        raise ValueError(f"{name} must be a vector of {dim} entries, got {told}")
+        found = "not a vector" if length < 0 else f"{length} entries"
+        raise ValueError(f"{name} must be a vector of {dim} entries, got {found}")
 
 
 def _dot(vector: Vector, w: Array) -> float:
@@ -348,27 +381,37 @@ def _dot(vector: Vector, w: Array) -> float:
 
 
 def _dim(problem: StructuredProblem, xs: Sequence[Any], ys: Sequence[Any]) -> int:
-    """Return the length of w: told by the problem, or by the first example's features."""
-    told = getattr(problem, "dim", None)
-    if told is not None:
-        return _checks.integer("dim of the problem", told, low=1)
+    """Return the length of w, from the problem or from the first example's features."""
+    dim = getattr(problem, "dim", None)
+    if dim is not None:
+        return _checks.integer("dim of the problem", dim, low=1)
     first = problem.features(xs[0], ys[0])
     if isinstance(first, Mapping):
         raise TypeError("a problem whose features are mappings must have a number `dim`, the length of the weights")
     return int(np.prod(first.shape)) if hasattr(first, "shape") else len(first)
 
 
-def _shares(n_xs: int, n_ys: int, sample_weight: Any) -> Array:
-    if n_xs != n_ys or n_xs == 0:
-        raise ValueError(f"xs and ys must be as many, and at least one, got {n_xs} and {n_ys}")
-    c = _checks.vector("sample_weight", np.ones(n_xs) if sample_weight is None else sample_weight, (n_xs,))
+def _check_lengths(xs: Sequence[Any], ys: Sequence[Any]) -> int:
+    for name, given in (("xs", xs), ("ys", ys)):
+        if not hasattr(given, "__len__"):
+            raise TypeError(f"{name} must be a sequence with a length, such as a list, got {type(given).__name__}")
+    if len(xs) != len(ys) or len(xs) == 0:
+        raise ValueError(f"xs and ys must be as many, and at least one, got {len(xs)} and {len(ys)}")
+    return len(xs)
+
+
+def _shares(xs: Sequence[Any], ys: Sequence[Any], sample_weight: Any) -> Array:
+    n = _check_lengths(xs, ys)
+    c = _checks.vector("sample_weight", np.ones(n) if sample_weight is None else sample_weight, (n,))
     if c.min() < 0.0 or not c.any():
         raise ValueError(f"sample_weight must be numbers >= 0, not all 0, got {c.min()} as the smallest")
+    c = c / c.max()  # the sum of large ones may overflow
     return np.asarray(c / c.sum(), dtype=np.float64)
 
 
 def _shortfall(last: Record, tol: float) -> str:
-    relative = last.gap / max(abs(last.primal), abs(last.dual))
+    size = max(abs(last.primal), abs(last.dual))
+    relative = last.gap / size if size > 0.0 else 0.0
     return (
         f"StructuredSDCA stopped after {last.epoch} epochs with a relative duality gap of {relative:.2g}, above "
         f"tol={tol:g}: raise max_epochs, planes or lam, or be content with a larger tol"

@@ -1,12 +1,11 @@
-"""The command line: `proxstream COMMAND`, one module a command.
+"""The command line: `proxstream COMMAND`, one module per command.
 
-A command's module is light: its options, its help, and what it prints. NumPy, rich and the rest of the package are
-imported when a command runs, so that `--help` and `--version` come at once. To add a command, write its function in a
-module of its own and register it below.
+The module of a command defines its options, its help and its output. NumPy, rich and the rest of the package are
+imported when a command runs, so that `--help` and `--version` are instant. To add a command, write its function in a
+new module and register it below.
 
-Exit codes: 0 done, 1 bad data or a file that cannot be read or written (one line on stderr tells which), 2 bad usage
-(one line says what and where to look), 130 interrupted. A reader that goes away, as `| head` does, ends a command
-quietly.
+Exit codes: 0 success, 1 bad data or a file that cannot be read or written, 2 bad usage, 130 interrupted; errors are one
+line on stderr. A closed output pipe, as with `| head`, ends a command quietly.
 """
 
 from __future__ import annotations
@@ -18,13 +17,12 @@ from typing import Annotated
 
 import typer
 
-from .. import kernels
+from .. import jit
 from . import certify, convert, evaluate, inspect, predict, reproduce, train
-from .common import Stopped, UsageError, guarded, spelled_out, told
-from .demo import EPILOG as DEMO
-from .demo import demo
+from .common import Stopped, UsageError, error_line, guarded
+from .demo import EPILOG as DEMO, demo
 
-NEW_OBJECTS = 100_000  # between two looks for garbage: what imports make stays, and to look through it took 0.1 s
+NEW_OBJECTS = 100_000  # allocations between garbage collections: scanning all imported objects takes 0.1 s
 DONE, BAD_DATA, BAD_USAGE, INTERRUPTED = 0, 1, 2, 130
 
 app = typer.Typer(name="proxstream", add_completion=True, rich_markup_mode=None, pretty_exceptions_enable=False)
@@ -35,7 +33,7 @@ def proxstream(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
 ) -> None:
-    """Sparse linear models from streams: online learners, and the regret bounds they keep."""
+    """Sparse linear models from streams: online learners with regret bounds."""
     if version:
         from .. import __version__
 
@@ -56,17 +54,17 @@ app.command(epilog=DEMO)(guarded(demo))
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run the command line on `args` (sys.argv without them) and return its exit code.
+    """Run the command line on `args` (default: sys.argv) and return the exit code.
 
     >>> main(["demo", "--rows", "some"])
     2
     """
-    if args is None:  # the process is the command's own
-        kernels.LOOK_FOR_BLAS = False
+    if args is None:  # the process runs this command only
+        jit.LOOK_FOR_BLAS = False
         gc.set_threshold(NEW_OBJECTS)
     try:
-        # In this mode typer returns the code of a typer.Exit, and what the command returned otherwise: None.
-        words = spelled_out(sys.argv[1:] if args is None else args)
+        # Without standalone mode typer returns the code of a typer.Exit, or None.
+        words = list(sys.argv[1:] if args is None else args)
         code = app(words, prog_name="proxstream", standalone_mode=False)
     except UsageError as error:
         command = error.ctx.command_path if error.ctx else "proxstream"
@@ -79,7 +77,7 @@ def main(args: Sequence[str] | None = None) -> int:
     except (typer.Abort, KeyboardInterrupt):
         code = INTERRUPTED
     except (ValueError, FloatingPointError, OSError, MemoryError) as error:
-        print(told(error), file=sys.stderr)
+        print(error_line(error), file=sys.stderr)
         return BAD_DATA
     if code == INTERRUPTED:
         print("proxstream: interrupted", file=sys.stderr)

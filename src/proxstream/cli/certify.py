@@ -1,4 +1,4 @@
-"""`proxstream certify`: how far from optimal a model can be at most."""
+"""`proxstream certify`: a proven bound on how far a model is from the optimum."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import typer
 
 from .common import (
     AsJSON,
-    Bad,
+    BadRows,
     Data,
     Format,
     Labelled,
+    MaxFeatures,
     ModelFile,
     OneBased,
     OnError,
@@ -23,7 +24,7 @@ from .common import (
 )
 
 if TYPE_CHECKING:
-    from ..model import Model
+    from ..models.model import Model
 
 EPILOG = """\b
 Examples:
@@ -35,69 +36,75 @@ Examples:
 def certify(
     model: ModelFile,
     data: Data,
-    loss: Annotated[str | None, typer.Option(metavar="NAME", help="Loss, in place of the model's own.")] = None,
+    loss: Annotated[str | None, typer.Option(metavar="NAME", help="Loss. [default: that of the model]")] = None,
     l1: Annotated[
-        float | None, typer.Option("--l1", min=0.0, metavar="LAM", help="Strength of an l1 penalty, likewise.")
+        float | None,
+        typer.Option("--l1", min=0.0, metavar="LAM", help="Strength of the l1 penalty. [default: that of the model]"),
     ] = None,
     l2: Annotated[
-        float | None, typer.Option("--l2", min=0.0, metavar="LAM", help="Strength of an l2 penalty, likewise.")
+        float | None,
+        typer.Option("--l2", min=0.0, metavar="LAM", help="Strength of the l2 penalty. [default: that of the model]"),
     ] = None,
     format: Format = None,
     one_based: OneBased = None,
+    max_features: MaxFeatures = 1 << 26,
     on_error: OnError = "stop",
     quarantine: Quarantine = None,
     json: AsJSON = False,
 ) -> None:
-    """Prove how far from optimal a model is: primal value, dual value, and the gap between them.
+    """Bound the distance of a model from the optimum: primal value, dual value, and the gap between them.
 
-    No weights have a lower objective (mean loss + penalty) than the dual value, so that the model is at most the gap
-    above the best. The data are read several times, in bounded memory.
+    No weights have a lower objective (mean loss + penalty) than the dual value, so the model is at most the gap above
+    the optimum. The data are read several times, in bounded memory.
     """
-    from ..modelfile import load_model
+    from ..models.file import load_model
 
     if "-" in data:
-        raise typer.BadParameter("the data are read several times, which standard input cannot be: give files")
-    bad = Bad(on_error, quarantine)
+        raise typer.BadParameter("certify makes several passes and cannot read standard input; pass files")
+    bad = BadRows(on_error, quarantine)
     bad.check([model, *data])
-    made = load_model(model)
-    with open_data(made, data, format, one_based, bad=bad, labelled=True) as stream:
-        rows = Labelled(made, stream, skip=on_error != "stop")
-        told = _certified(made, rows, loss, l1, l2)
-    if on_error != "stop":
-        told["skipped"] = rows.skipped
+    fitted = load_model(model)
+    most = max(max_features, fitted.learner.n_features)
+    with open_data(fitted, data, format, one_based, bad=bad, labelled=True, max_features=most) as stream:
+        rows = Labelled(fitted, stream, skip=bad.skip)
+        result = _certify(fitted, rows, loss, l1, l2)
+    if bad.skip:
+        result["skipped"] = rows.skipped
     if json:
-        print_json(told)
+        print_json(result)
     else:
-        show(facts(told.items()))
+        show(facts(result.items()))
 
 
-def _certified(model: Model, rows: Labelled, loss: str | None, l1: float | None, l2: float | None) -> dict[str, Any]:
-    from .. import losses
+def _certify(model: Model, rows: Labelled, loss: str | None, l1: float | None, l2: float | None) -> dict[str, Any]:
     from ..batch import certificate
-    from ..penalties import L1, L2, NoPenalty, Penalty
+    from ..core import losses
+    from ..core.penalties import L1, L2, NoPenalty, Penalty
 
     learner = model.learner
     try:
-        judged = losses.get(loss) if loss is not None else learner.loss
+        objective_loss = losses.get(loss) if loss is not None else learner.loss
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
-    if judged.kind != learner.loss.kind:
-        raise typer.BadParameter(f"--loss must be of the kind of {learner.loss}, which is {learner.loss.kind}")
+    if objective_loss.kind != learner.loss.kind:
+        raise typer.BadParameter(f"--loss must be a {learner.loss.kind} loss like that of the model, {learner.loss}")
     penalty: Penalty | None = None
     if l1 is not None or l2 is not None:
         penalty = sum(((kind(lam) for kind, lam in ((L1, l1), (L2, l2)) if lam)), NoPenalty())
     coef, intercept = learner.weights()
-    bare: Any = (coef.T if coef.ndim == 2 else coef, intercept if learner.fit_intercept else None)
+    weights: Any = (coef.T if coef.ndim == 2 else coef, intercept if learner.fit_intercept else None)
     try:
         if learner.algorithm is None:
-            proof = certificate(bare, rows, loss=judged, penalty=learner.penalty if penalty is None else penalty)
+            proof = certificate(
+                weights, rows, loss=objective_loss, penalty=learner.penalty if penalty is None else penalty
+            )
         else:
-            proof = certificate(learner, rows, loss=judged, penalty=penalty)
-    except TypeError as error:  # there is no certificate for this loss or penalty
+            proof = certificate(learner, rows, loss=objective_loss, penalty=penalty)
+    except TypeError as error:  # no certificate for this loss or penalty
         raise ValueError(str(error)) from None
     size = max(abs(proof.primal), abs(proof.dual))
     return {
-        "loss": str(judged),
+        "loss": str(objective_loss),
         "penalty": repr(learner.penalty if penalty is None else penalty),
         "primal": float(proof.primal),
         "dual": float(proof.dual),

@@ -1,4 +1,4 @@
-"""What commands share: options of one meaning, models and data opened, plain tables, and how a command ends early."""
+"""Shared by all commands: common options, opening models and data, plain tables, early exits."""
 
 from __future__ import annotations
 
@@ -11,93 +11,93 @@ from contextlib import contextmanager
 from functools import wraps
 from glob import glob
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from urllib.parse import unquote
 
 import typer
 
-from .._paths import named
-
 if TYPE_CHECKING:
-    from ..blocks import RowBlock
-    from ..model import Model
-    from ..streams import Chunk, Stream
+    from ..data.rowblock import RowBlock
+    from ..io import Chunk, Stream
+    from ..models.model import Model
     from ..training.labels import Labels
 
 ModelFile = Annotated[str, typer.Argument(metavar="MODEL", help="A model file.")]
 Data = Annotated[list[str], typer.Argument(metavar="DATA", help="Files, globs, URIs, or - for standard input.")]
 Format = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help="svmlight, vw, csv, tsv, jsonl, parquet, arrow or cache; told by the name."),
+    typer.Option(
+        metavar="NAME", help="svmlight, vw, csv, tsv, jsonl, parquet, arrow or cache. [default: by file name]"
+    ),
 ]
 OneBased = Annotated[
-    bool | None, typer.Option("--one-based/--zero-based", help="svmlight: how indices count; as in training.")
+    bool | None, typer.Option("--one-based/--zero-based", help="svmlight: index base. [default: as in training]")
 ]
-OnError = Annotated[
-    str, typer.Option(metavar="WHAT", help="Bad rows: stop, skip, or quarantine FILE to keep them there.")
+MaxFeatures = Annotated[
+    int, typer.Option(metavar="N", min=1, max=1 << 31, help="Numbered features: reject an index of N or more.")
 ]
-Quarantine = Annotated[str | None, typer.Option(hidden=True)]
-Categorical = Annotated[list[str] | None, typer.Option(metavar="COLUMN", help="Take as categories; repeatable.")]
-Numeric = Annotated[list[str] | None, typer.Option(metavar="COLUMN", help="Take as numbers; repeatable.")]
+OnError = Annotated[str, typer.Option(metavar="stop|skip", help="Bad rows: stop with an error, or skip them.")]
+Quarantine = Annotated[
+    str | None, typer.Option(metavar="FILE", help="Skip bad rows and write them to FILE with the reason.")
+]
+Bits = Annotated[
+    int, typer.Option("--bits", "-b", metavar="B", help="Hash names into 2^B buckets; 0: number them as they occur.")
+]
+Cross = Annotated[list[str] | None, typer.Option(metavar="A*B", help="Products of columns or namespaces; repeatable.")]
+Label = Annotated[str | None, typer.Option(metavar="COLUMN", help="Label column of a table. [default: label]")]
+Weight = Annotated[str | None, typer.Option(metavar="COLUMN", help="Column of row weights.")]
+Qid = Annotated[str | None, typer.Option(metavar="COLUMN", help="Column of query ids.")]
+Categorical = Annotated[list[str] | None, typer.Option(metavar="COLUMN", help="Treat as categories; repeatable.")]
+Numeric = Annotated[list[str] | None, typer.Option(metavar="COLUMN", help="Treat as numbers; repeatable.")]
 Text = Annotated[
-    list[str] | None, typer.Option(metavar="COLUMN[=GRAMS]", help="Take as text: words:1-2, chars:3; repeatable.")
+    list[str] | None, typer.Option(metavar="COLUMN[=GRAMS]", help="Treat as text: words:1-2, chars:3; repeatable.")
 ]
-Drop = Annotated[list[str] | None, typer.Option(metavar="COLUMN", help="Leave out; repeatable.")]
-Nulls = Annotated[list[str] | None, typer.Option(metavar="WORD", help="Take for missing, as NA or nan; repeatable.")]
-AsJSON = Annotated[bool, typer.Option("--json", help="Tell it as JSON.")]
+Drop = Annotated[list[str] | None, typer.Option(metavar="COLUMN", help="Ignore the column; repeatable.")]
+Nulls = Annotated[list[str] | None, typer.Option(metavar="WORD", help="Treat as missing, e.g. NA; repeatable.")]
+AsJSON = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
-# -- how a command ends --------------------------------------------------------------------------
+# -- exits and errors --------------------------------------------------------------------------
 
-# typer has lent its exceptions from click and then moved them; that BadParameter is a UsageError has stayed.
+# typer moved its exceptions between versions; BadParameter has always been a UsageError.
 UsageError: Any = typer.BadParameter.__base__
 
 
-class Stopped(Exception):  # noqa: N818 - asked for, no error
-    """An interrupt that was waited for: the message tells how to go on. Exit code 130."""
+class Stopped(Exception):  # noqa: N818 - requested, not an error
+    """An interrupt that was handled: the message says how to resume. Exit code 130."""
 
 
 @contextmanager
 def usage() -> Iterator[None]:
-    """Let what a part of the package says against its parameters be bad usage."""
+    """Report a ValueError or TypeError about parameters as bad usage."""
     try:
         yield
     except (ValueError, TypeError) as error:
         raise UsageError(str(error)) from None
 
 
-def spelled_out(args: Sequence[str]) -> list[str]:
-    """Return the words of a command line with `--on-error quarantine FILE` as the two options that it stands for.
-
-    >>> spelled_out(["train", "a.svm", "--on-error", "quarantine", "bad.txt"])
-    ['train', 'a.svm', '--on-error', 'quarantine', '--quarantine', 'bad.txt']
-    """
-    words = [part for word in args for part in (word.split("=", 1) if word.startswith("--on-error=") else [word])]
-    for i in range(len(words) - 2):
-        if words[i : i + 2] == ["--on-error", "quarantine"] and not words[i + 2].startswith("-"):
-            return [*words[: i + 2], "--quarantine", *words[i + 2 :]]
-    return words
-
-
 def guarded(command: Callable[..., None]) -> Callable[..., None]:
-    """Let a command end quietly when its reader goes away, as `| head` does."""
+    """End a command quietly when its reader closes the pipe, as `| head` does."""
 
     @wraps(command)
     def run(*args: Any, **options: Any) -> None:
+        from ..io.atomic import named
+
         try:
-            with named("stdout"):  # all other files have told their names
+            with named("stdout"):  # errors of other files name them already
                 command(*args, **options)
                 sys.stdout.flush()
         except BrokenPipeError:
-            # What is still in the buffer would be written, and refused, when Python ends.
+            # Otherwise Python would fail to flush the buffer at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit from None
 
     return run
 
 
-def told(error: BaseException) -> str:
+def error_line(error: BaseException) -> str:
     """Return an error as one line.
 
-    >>> told(FileNotFoundError(2, "No such file or directory", "rows.svm"))
+    >>> error_line(FileNotFoundError(2, "No such file or directory", "rows.svm"))
     'rows.svm: No such file or directory'
     """
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
@@ -105,37 +105,64 @@ def told(error: BaseException) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
-def check_places(outputs: Mapping[str, str | None], inputs: Iterable[str | None]) -> None:
-    """Refuse to write over a file that is read, or two files to one place; `outputs` are told by their options."""
-    found = {os.path.realpath(path) for word in inputs if word for path in (word, *glob(word)) if os.path.isfile(path)}
-    taken: dict[str, str] = {}
+def _real_paths(word: str) -> Iterator[str]:
+    """Yield the real paths of the files that an input names."""
+    word = unquote(word.removeprefix("file://")) if word.startswith("file:///") else word
+    for path in (word, *glob(word, recursive=True)):
+        if os.path.isfile(path):
+            yield os.path.realpath(path)
+
+
+def _is_stdin(path: str, inputs: Sequence[str | None]) -> bool:
+    """Return whether a file is standard input, as in `- < path`."""
+    try:
+        return "-" in inputs and os.path.samestat(os.fstat(sys.stdin.fileno()), os.stat(path))
+    except (OSError, ValueError):  # no such file yet, or no standard input
+        return False
+
+
+def check_places(outputs: Mapping[str, str | None], inputs: Sequence[str | None]) -> None:
+    """Raise a UsageError if an output, by its option, is also an input or another output."""
+    found = {place for word in inputs if word for place in _real_paths(word)}
+    written: dict[str, str] = {}
     for option, path in outputs.items():
-        if not path or (os.path.exists(path) and not os.path.isfile(path)):  # a pipe or a device takes all that comes
+        if not path or (os.path.exists(path) and not os.path.isfile(path)):  # pipes and devices may be shared
             continue
         place = os.path.realpath(path)
-        if place in found:
-            raise UsageError(f"{option} {path} would be written over what is read")
-        if place in taken:
-            raise UsageError(f"{option} {path} would be written over {taken[place]}")
-        taken[place] = option
+        if place in found or _is_stdin(place, inputs):
+            raise UsageError(f"{option} {path} is also an input file; choose another output")
+        if place in written:
+            raise UsageError(f"{option} {path} is also the file of {written[place]}; choose another")
+        written[place] = option
 
 
 # -- models and data -----------------------------------------------------------------------------
 
 
-class Bad(NamedTuple):
-    """What becomes of bad rows."""
+class BadRows(NamedTuple):
+    """The options `--on-error` and `--quarantine`."""
 
     on_error: str = "stop"
     quarantine: str | None = None
 
-    def check(self, inputs: Iterable[str]) -> None:
-        """Raise a UsageError unless the two go together, and no input is written over."""
-        from ..streams.faults import Faults
+    def check(self, inputs: Sequence[str]) -> None:
+        """Raise a UsageError if they are invalid, or if an input would be overwritten."""
+        from ..io import bad_rows
 
         with usage():
-            Faults(*self)
-        check_places({"--on-error quarantine": self.quarantine}, inputs)
+            bad_rows.BadRows(**self.stream_options())
+        check_places({"--quarantine": self.quarantine}, inputs)
+
+    @property
+    def skip(self) -> bool:
+        """Whether bad rows are left out."""
+        return self.on_error != "stop" or self.quarantine is not None
+
+    def stream_options(self) -> dict[str, Any]:
+        """Return the options of `open_stream`."""
+        from ..training.config import bad_row_options
+
+        return bad_row_options(*self)
 
 
 def open_data(
@@ -144,42 +171,36 @@ def open_data(
     format: str | None,
     one_based: bool | None = None,
     *,
-    bad: Bad | None = None,
+    bad: BadRows | None = None,
     labelled: bool = False,
+    max_features: int | None = None,
 ) -> Stream:
-    """Open data as the model's own were read; if their labels count, those must be the model's."""
-    from ..streams import open_stream
+    """Open data as the training data of the model were read; with `labelled`, labels must be those of the model.
+
+    Unknown features need no memory in prediction, so that any index is accepted unless a limit is given.
+    """
     from ..training.run import NUMBERED
 
-    reading = {**model.reading, **(bad or Bad())._asdict()}
+    reading: dict[str, Any] = (bad or BadRows()).stream_options()
+    if max_features is not None:
+        reading["max_features"] = max_features
     if labelled and not model.learner.ranking:
-        reading["labels"] = labels_of(model).told
+        reading["labels"] = labels_of(model).accepted_labels
     if one_based is not None:
-        reading["zero_based"] = not one_based
-    if model.features is not None:
-        reading["features"] = features_of(model)
-    stream = open_stream(data if len(data) > 1 else data[0], format, dtype=model.learner.dtype, **reading)
-    if model.features is None and model.reading:  # of `train`: an estimator does not tell what it has learned from
+        reading |= {"zero_based": not one_based, "min_index": 0}
+    stream = model.open(data if len(data) > 1 else data[0], format, **reading)
+    if (
+        model.features is None and model.reading
+    ):  # written by `train`; an estimator does not know the format of its rows
         for name, kind in zip(stream.names, stream.formats, strict=True):
             if kind not in NUMBERED:
                 stream.close()
-                raise ValueError(f"{name}: found names of features ({kind}), expected numbers, as the model knows them")
+                raise ValueError(f"{name}: found named features ({kind}), but the model was trained on numbered ones")
     return stream
 
 
-def features_of(model: Model) -> Any:
-    """Return what makes features as the model's own were made; names that it does not know have none."""
-    from ..streams.features import FeatureSpec
-    from ..streams.featurizer import Featurizer
-
-    featurizer = Featurizer(FeatureSpec.from_json(model.features or {}), model.learner.dtype, growing=False)
-    if model.names:
-        featurizer.restore(model.names)
-    return featurizer
-
-
 def grams_of(words: Sequence[str] | None) -> list[tuple[str, str]]:
-    """Return columns of text with their n-grams.
+    """Return text columns with their n-grams.
 
     >>> grams_of(["review", "title=chars:3"])
     [('review', 'words'), ('title', 'chars:3')]
@@ -188,21 +209,18 @@ def grams_of(words: Sequence[str] | None) -> list[tuple[str, str]]:
 
 
 def labels_of(model: Model) -> Labels:
-    """Return how the model reads labels."""
-    from ..training.labels import Labels
+    """Return the labels of the model."""
+    from ..training.labels import make_labels
 
-    several = model.learner.n_outputs > 1
-    if several and any(isinstance(label, str) for label in model.classes):
-        raise ValueError(f"the model's classes are texts, {', '.join(model.classes)}, which data files have not")
-    usual = not several and tuple(model.classes) in ((-1.0, 1.0), (0.0, 1.0))
-    return Labels(model.loss, () if usual else tuple(model.classes))
+    default = model.learner.n_outputs == 1 and model.classes in ((-1.0, 1.0), (0.0, 1.0))
+    return make_labels(model.loss, () if default else model.classes)
 
 
 class Labelled:
-    """A stream whose labels are those of a model's loss; it can be read again if the stream can.
+    """A stream with the labels of a model's loss; it can be read again if the stream can.
 
-    A label that is missing, or is none of the model's, is a ValueError that tells its place, or its row is left out.
-    `skipped` counts the rows that were left out for any reason, in the pass that ran last.
+    A row whose label is missing or not one of the model's is a ValueError with its place, or is skipped. `skipped`
+    counts the rows skipped for any reason in the last pass.
     """
 
     def __init__(self, model: Model, stream: Stream, *, skip: bool = False) -> None:
@@ -224,11 +242,11 @@ class Labelled:
         return (chunk.rows for chunk in self.chunks())
 
 
-# -- what is shown -------------------------------------------------------------------------------
+# -- output -------------------------------------------------------------------------------
 
 
 def show(lines: Iterable[str]) -> None:
-    """Print lines; a line that begins with # is a heading."""
+    """Print lines; a line that starts with # is a heading."""
     bold = sys.stdout.isatty()
     for line in lines:
         heading = line.startswith("# ")
@@ -237,18 +255,18 @@ def show(lines: Iterable[str]) -> None:
 
 
 def facts(pairs: Iterable[tuple[str, Any]]) -> list[str]:
-    """Return names and values as lines, the values aligned.
+    """Return names and values as aligned lines.
 
     >>> facts([("rows", 1200), ("log_loss", 0.25)])
     ['rows      1,200', 'log loss  0.25']
     """
-    told = [(name.replace("_", " "), cell(value)) for name, value in pairs]
-    width = max((len(name) for name, _ in told), default=0)
-    return [f"{name:<{width}}  {value}" for name, value in told]
+    shown = [(name.replace("_", " "), cell(value)) for name, value in pairs]
+    width = max((len(name) for name, _ in shown), default=0)
+    return [f"{name:<{width}}  {value}" for name, value in shown]
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], left: int = 0) -> list[str]:
-    """Return a table as lines; all columns but the first `left` are aligned at their right ends.
+    """Return a table as lines; all columns but the first `left` are right-aligned.
 
     >>> table(("class", "weight"), [(1, 20), (2, 3.5)])
     ['class  weight', '    1      20', '    2     3.5']
@@ -265,7 +283,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], left: int = 0) 
 
 
 def cell(value: Any) -> str:
-    """Return a value as it is shown: six digits, thousands apart.
+    """Format a value: six digits, thousands separated.
 
     >>> cell(1234567), cell(0.123456789), cell(float("nan")), cell(1e-9), cell(None)
     ('1,234,567', '0.123457', '-', '1e-09', '-')
@@ -280,7 +298,7 @@ def cell(value: Any) -> str:
 
 
 def print_json(value: Any) -> None:
-    """Print JSON; numbers that are none are null."""
+    """Print JSON; NaN and infinities become null."""
 
     def plain(value: Any) -> Any:
         if isinstance(value, dict):

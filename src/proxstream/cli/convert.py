@@ -1,4 +1,4 @@
-"""`proxstream convert`: data from format to format, and models for other programs."""
+"""`proxstream convert`: converts data between formats, and exports models."""
 
 from __future__ import annotations
 
@@ -12,17 +12,22 @@ from typing import Annotated, Any, BinaryIO
 import typer
 
 from .common import (
-    Bad,
+    BadRows,
+    Bits,
     Categorical,
+    Cross,
     Drop,
     Format,
+    Label,
     Nulls,
     Numeric,
     OnError,
+    Qid,
     Quarantine,
     Text,
+    UsageError,
+    Weight,
     check_places,
-    features_of,
     grams_of,
     usage,
 )
@@ -34,7 +39,7 @@ Examples:
   proxstream convert rows.svm rows.psr
   proxstream convert rows.svm rows.vw
   proxstream convert rows.svm.gz out.svm
-  proxstream convert clicks.csv clicks.parquet
+  proxstream convert clicks.csv clicks.psr
   proxstream convert model.psm model.json
   proxstream convert model.psm model.txt
 """
@@ -42,47 +47,51 @@ Examples:
 
 def convert(
     source: Annotated[str, typer.Argument(metavar="IN", help="A file of data, or a model file.")],
-    target: Annotated[str, typer.Argument(metavar="OUT", help="Where it goes; its ending tells the format.")],
+    target: Annotated[
+        str | None, typer.Argument(metavar="OUT", help="The file to write, as -o; its extension sets the format.")
+    ] = None,
+    output: Annotated[str | None, typer.Option("--output", "-o", metavar="OUT", help="The file to write.")] = None,
     to: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="Format of OUT: a data format, or json, text or onnx of a model."),
     ] = None,
     format: Format = None,
-    model: Annotated[
-        str | None, typer.Option(metavar="MODEL", help="Read the data as this model does: its features.")
-    ] = None,
-    label: Annotated[str | None, typer.Option(metavar="COLUMN", help="Tables: the label.")] = None,
-    weight: Annotated[str | None, typer.Option(metavar="COLUMN", help="Tables: the rows' weights.")] = None,
-    qid: Annotated[str | None, typer.Option(metavar="COLUMN", help="Tables: the rows' queries.")] = None,
-    bits: Annotated[
-        int, typer.Option(metavar="B", help="Hash names into 2^B buckets; 0: number them as they come.")
-    ] = 22,
-    cross: Annotated[list[str] | None, typer.Option(metavar="A*B", help="Products of columns; repeatable.")] = None,
+    model: Annotated[str | None, typer.Option(metavar="MODEL", help="Make features as this model does.")] = None,
+    label: Label = None,
+    weight: Weight = None,
+    qid: Qid = None,
+    bits: Bits = 22,
+    cross: Cross = None,
     categorical: Categorical = None,
     numeric: Numeric = None,
     text: Text = None,
     drop: Drop = None,
     nulls: Nulls = None,
-    names: Annotated[bool, typer.Option("--names", help="Keep names of features in a cache, for inspect.")] = False,
+    names: Annotated[bool, typer.Option("--names", help="Store feature names in a cache, for inspect.")] = False,
     one_based: Annotated[bool, typer.Option("--one-based", help="svmlight: subtract 1 from indices.")] = False,
-    dtype: Annotated[str, typer.Option(metavar="TYPE", help="float32 or float64, of the values.")] = "float32",
+    dtype: Annotated[
+        str, typer.Option(metavar="TYPE", help="Precision of the values: float32 or float64.")
+    ] = "float32",
     on_error: OnError = "stop",
     quarantine: Quarantine = None,
 ) -> None:
     """Convert data to another format, or a model to JSON, readable text or ONNX.
 
-    Rows of any format become svmlight, Vowpal Wabbit text, or a row cache (.psr), which is read many times faster;
-    tables become other tables. OUT is written whole or not at all.
+    Rows of any format become svmlight, Vowpal Wabbit text, or a row cache (.psr), which is read many times faster.
+    OUT is replaced atomically.
     """
+    if (target is None) == (output is None):
+        raise UsageError("give the file to write, as -o OUT")
+    target = output or target or ""
     if target == "-":
-        raise typer.BadParameter("OUT is written whole: it must be a file, not standard output")
+        raise UsageError("convert cannot write to standard output; pass a file")
+    check_places({"-o": target}, [source, model])
     if is_model(source):
-        check_places({"OUT": target}, [source])
         _convert_model(source, target, to)
         return
-    bad = Bad(on_error, quarantine)
+    bad = BadRows(on_error, quarantine)
     bad.check([source, target])
-    told: dict[str, Any] = {
+    spec: dict[str, Any] = {
         "label": label,
         "weight": weight,
         "qid": qid,
@@ -90,23 +99,23 @@ def convert(
         "crosses": cross or (),
         "names": names,
     }
-    told |= {"categorical": categorical or (), "numeric": numeric or (), "drop": drop or (), "nulls": nulls or ()}
-    told["text"] = grams_of(text)
-    reading: dict[str, Any] = {"zero_based": not one_based, "dtype": dtype}
+    spec |= {"categorical": categorical or (), "numeric": numeric or (), "drop": drop or (), "nulls": nulls or ()}
+    spec["text"] = grams_of(text)
+    reading: dict[str, Any] = {"zero_based": not one_based, "dtype": dtype, "max_features": 1 << 31}
     if model is not None:
-        from ..modelfile import load_model
+        from ..models.file import load_model
 
-        made = load_model(model)
-        reading |= {**made.reading, "dtype": made.learner.dtype}
-        told = {} if made.features is None else {"made": features_of(made)}
-    reading |= bad._asdict()
-    _convert_data(source, target, to, format, reading, told)
+        fitted = load_model(model)
+        reading |= {**fitted.reading, "dtype": fitted.learner.dtype}
+        spec = {} if fitted.features is None else {"featurizer": fitted.featurizer()}
+    reading |= bad.stream_options()
+    _convert_data(source, target, to, format, reading, spec)
 
 
 def is_model(path: str) -> bool:
-    """Tell whether a file begins as model files do: a length that fits in, and a brace.
+    """Return whether a file starts like a model file: a length within the file, then a brace.
 
-    The first bytes of a text, taken for a length, are far beyond its size.
+    The first bytes of a text, read as a length, are far beyond its size.
     """
     try:
         with open(path, "rb") as file:
@@ -117,50 +126,42 @@ def is_model(path: str) -> bool:
 
 
 def _convert_model(source: str, target: str, to: str | None) -> None:
-    from ..modelfile import load_model, replacing
-    from ..modelfile.exports import EXPORTS, MissingExtraError
+    from ..io.atomic import replacing
+    from ..models.exports import EXPORTS, MissingExtraError
+    from ..models.file import load_model
 
     name = to or MODELS.get(PurePath(target).suffix.lower(), "")
     if name not in EXPORTS:
-        told = f"told by --to or an ending {', '.join(MODELS)}"
-        raise typer.BadParameter(f"a model is converted to {', '.join(EXPORTS)}, {told}; got {target!r}")
-    made = load_model(source)
+        raise UsageError(
+            f"a model can be exported as {', '.join(EXPORTS)}: use --to, or an extension {', '.join(MODELS)}; "
+            f"got {target!r}"
+        )
+    fitted = load_model(source)
     try:
-        pieces = iter(EXPORTS[name](made))
+        pieces = iter(EXPORTS[name](fitted))
     except MissingExtraError as error:
-        raise typer.BadParameter(str(error)) from None
+        raise UsageError(str(error)) from None
     with replacing(target) as out:
         for piece in pieces:
             out.write(piece)
 
 
 def _convert_data(
-    source: str, target: str, to: str | None, format: str | None, reading: dict[str, Any], told: dict[str, Any]
+    source: str, target: str, to: str | None, format: str | None, reading: dict[str, Any], spec: dict[str, Any]
 ) -> None:
-    from ..modelfile import replacing
-    from ..streams import formats, open_stream, write_cache
-    from ..streams.features import FeatureSpec
-    from ..streams.retabling import TABLES, retable
-    from ..streams.sources import sources
-    from ..streams.writing import WRITERS
+    from ..io import formats, open_stream, write_cache
+    from ..io.atomic import replacing
+    from ..io.features.spec import FeatureSpec
+    from ..io.writers import WRITERS
 
     with usage():
-        read = formats.get(format) if format is not None else None
         wanted = formats.get(to or _format_of(target))
-        features = told.get("made") or FeatureSpec(**told)
-    found = sources(source)
-    kinds = {(read or formats.tell(one)).name for one in found}
-    if wanted.name in TABLES:
-        if len(found) > 1 or not kinds <= set(TABLES):
-            raise typer.BadParameter(
-                f"rows of numbered features are written as {', '.join(WRITERS)} or cache, and one table as another "
-                f"({', '.join(TABLES)}); got {', '.join(sorted(kinds))} to {wanted.name}"
-            )
-        if reading["on_error"] != "stop":
-            raise typer.BadParameter("--on-error is for rows: a table becomes another table whole")
-        with replacing(target) as out, _compressed(out, target) as inner:
-            retable(found[0], kinds.pop(), inner, wanted.name)
-        return
+        features = spec.get("featurizer") or FeatureSpec(**spec)
+    if wanted.name not in (*WRITERS, "cache"):
+        raise UsageError(
+            f"rows are written as {', '.join(WRITERS)} or cache, got {wanted.name}; "
+            "use pyarrow, polars or duckdb to convert tables to other tables"
+        )
     with open_stream(source, format, features=features, **reading) as stream:
         if wanted.name == "cache":
             write_cache(stream, target)
@@ -173,9 +174,9 @@ def _convert_data(
 
 
 def _format_of(target: str) -> str:
-    """Return the format that an ending tells."""
-    from ..streams.formats import FORMATS
-    from ..streams.sources import COMPRESSIONS
+    """Return the format of a file extension."""
+    from ..io.formats import FORMATS
+    from ..io.sources import COMPRESSIONS
 
     path = PurePath(target)
     if path.suffix.lower() in COMPRESSIONS:
@@ -184,13 +185,13 @@ def _format_of(target: str) -> str:
         if path.suffix.lower() in known.extensions:
             return name
     endings = ", ".join(ending for known in FORMATS.values() for ending in known.extensions)
-    raise ValueError(f"the ending of {target!r} tells no format; give --to, or one of {endings}")
+    raise ValueError(f"cannot infer the format of {target!r}: use --to, or an extension {endings}")
 
 
 @contextmanager
 def _compressed(out: BinaryIO, target: str) -> Iterator[Any]:
-    """Compress what is written if the ending of the target says so."""
-    from ..streams.sources import COMPRESSIONS
+    """Compress the output if the extension of the target says so."""
+    from ..io.sources import COMPRESSIONS
 
     codec = COMPRESSIONS.get(PurePath(target).suffix.lower())
     if codec is None:
@@ -203,7 +204,7 @@ def _compressed(out: BinaryIO, target: str) -> Iterator[Any]:
 
 
 class _StaysOpen:
-    """A file that the end of its compression does not close."""
+    """A file that a compressor does not close."""
 
     closed = False
 

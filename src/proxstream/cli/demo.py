@@ -1,6 +1,6 @@
-"""`proxstream demo`: the commands at work on an embedded click stream, then five learners beside each other.
+"""`proxstream demo`: runs the commands on a generated click stream, then compares five learners.
 
-The commands are run as anyone would type them, in a folder that is gone when the demo ends.
+The commands run as typed, in a temporary folder.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from .clicks import Clicks, Result
+    from .demo_data import Clicks, Result
 
 HELD_OUT = 1000
 PASSES = 200
-WIDTH = 100  # of a file or a pipe; a narrower terminal wraps lines, it does not lose digits
-SHOWN = 3  # rows whose prediction is shown
+WIDTH = 100  # columns if not on a terminal; a narrower terminal wraps lines
+SHOWN = 3  # predictions shown
 
 EPILOG = """\b
 Examples:
@@ -35,9 +35,9 @@ Examples:
 
 
 def _number(value: float) -> float:
-    """Refuse NaN, which some versions of typer let through any range."""
+    """Reject NaN, which some versions of typer accept in any range."""
     if math.isnan(value):
-        raise typer.BadParameter("a number is needed, got nan")
+        raise typer.BadParameter("must be a number, got nan")
     return value
 
 
@@ -47,18 +47,17 @@ def demo(
         float,
         typer.Option("--l1", min=0.0, max=1000.0, callback=_number, metavar="LAM", help="Strength of the l1 penalty."),
     ] = 0.003,
-    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Another seed is another stream.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Random seed of the stream.")] = 1,
 ) -> None:
-    """Train, certify and predict on an embedded click stream, and play five learners on it.
+    """Train, certify and predict on a generated click stream, and compare five learners on it.
 
-    The stream is made in code: no data, no network, a few seconds (some more the first time, when kernels are
-    compiled). Shown are the commands from a file to predictions, then loss and sparsity of five learners beside each
-    other, then their regret beside the bound of the theorem that covers it.
+    Needs no data and no network, and takes a few seconds (longer the first time, when kernels are compiled). Shows the
+    commands from a file to predictions, then loss and sparsity of five learners, then their regret and its bound.
     """
     from rich.console import Console
 
     from ..online import OnlineLearner, Regret
-    from . import clicks as stage
+    from . import demo_data as stage
 
     console = Console(highlight=False)
     console.width = max(WIDTH, console.width) if console.is_terminal else WIDTH
@@ -67,7 +66,7 @@ def demo(
 
     console.print(
         f"A click stream: {rows:,} rows, {stage.FEATURES} features of which {len(stream.matter)} matter, "
-        f"{stage.SLOTS} on in a row; {float((stream.y > 0).mean()):.0%} are clicks.\n"
+        f"{stage.SLOTS} active per row; {float((stream.y > 0).mean()):.0%} are clicks.\n"
     )
     with _folder():
         stream.write("clicks.svm")
@@ -75,7 +74,7 @@ def demo(
         for words in _commands(l1):
             _show(console, words)
     console.print(
-        f"[bold]Five learners[/bold] see the same rows once each, in plain NumPy, with logistic loss and L1({l1:g})\n"
+        f"[bold]Five learners[/bold] read the same rows once each, in plain NumPy, with logistic loss and L1({l1:g})\n"
     )
     with console.status("finding the best fixed weights in hindsight"):
         best = stage.best_in_hindsight(stream, psi, PASSES)
@@ -89,14 +88,14 @@ def demo(
 
     console.print("[bold]One pass each[/bold]: the same stream, the same penalty")
     console.print(_comparison(results, stream, held_out))
-    console.print("\n[bold]Regret[/bold]: loss and penalty beyond those of the best fixed weights in hindsight")
+    console.print("\n[bold]Regret[/bold]: loss and penalty in excess of the best fixed weights in hindsight")
     console.print(_regrets(results))
     _explain(console)
 
 
 @contextmanager
 def _folder() -> Iterator[None]:
-    """Work in a folder that is removed in the end."""
+    """Work in a temporary folder."""
     before = os.getcwd()
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
@@ -107,17 +106,17 @@ def _folder() -> Iterator[None]:
 
 
 def _commands(l1: float) -> list[str]:
-    """Return the way from a file to predictions; without a penalty there is no proof."""
+    """Return the commands; without a penalty there is no certificate."""
     proof = ["certify model.psm clicks.svm", f"train clicks.svm -o best.psm --algorithm certified --l1 {l1:g}"]
     return [
         f"train clicks.svm -o model.psm --algorithm ftrl_proximal --alpha 0.5 --l1 {l1:g}",
         *(proof if l1 > 0.0 else []),
-        "predict model.psm new.svm --output probabilities",
+        "predict model.psm new.svm --predict probabilities",
     ]
 
 
 def _show(console: Console, words: str) -> None:
-    """Run a command, and show it with all that it shows."""
+    """Run a command and print it with its output."""
     from . import main
 
     console.print(f"[bold]$ proxstream {words}[/bold]", highlight=False, soft_wrap=True)

@@ -1,10 +1,10 @@
-"""`proxstream evaluate`: how good a model is on labelled data."""
+"""`proxstream evaluate`: metrics of a model on labelled data."""
 
 from __future__ import annotations
 
 from .common import (
     AsJSON,
-    Bad,
+    BadRows,
     Data,
     Format,
     Labelled,
@@ -37,25 +37,25 @@ def evaluate(
 ) -> None:
     """Measure a model on labelled data.
 
-    Two classes: loss, accuracy, AUC and how well probabilities are calibrated. More classes: each one's precision and
-    recall. Numbers: errors and R2. Ranks: NDCG and pairs in order. Rows count by their weights.
+    Two classes: loss, accuracy, AUC and calibration. More classes: precision and recall per class. Regression: errors
+    and R2. Ranking: NDCG and pair accuracy. Rows count by their weights.
     """
-    from ..metrics import measures
-    from ..modelfile import load_model
+    from ..data.metrics import metrics_of
+    from ..models.file import load_model
 
-    bad = Bad(on_error, quarantine)
+    bad = BadRows(on_error, quarantine)
     bad.check([model, *data])
-    made = load_model(model)
-    found = measures(made)
-    with open_data(made, data, format, one_based, bad=bad, labelled=True) as stream:
-        rows = Labelled(made, stream, skip=on_error != "stop")
+    fitted = load_model(model)
+    found = metrics_of(fitted)
+    with open_data(fitted, data, format, one_based, bad=bad, labelled=True) as stream:
+        rows = Labelled(fitted, stream, skip=bad.skip)
         for chunk in rows.chunks():
-            found.add(made.scores(chunk.rows), chunk.rows.y, chunk.rows.c, chunk.qid)
+            found.add(fitted.scores(chunk.rows), chunk.rows.y, chunk.rows.c, chunk.qid)
     measured, tables = found.facts(), found.tables()
-    if on_error != "stop":
+    if bad.skip:
         measured = {"rows": measured.pop("rows"), "skipped": rows.skipped, **measured}
     if not measured["rows"]:
-        raise ValueError(f"{', '.join(stream.names)}: no rows to measure")
+        raise ValueError(f"{', '.join(stream.names)}: no rows to evaluate")
     if json:
         listed = {t.title: [dict(zip(t.columns, row, strict=True)) for row in t.rows] for t in tables}
         print_json(measured | listed)

@@ -1,4 +1,4 @@
-"""`proxstream inspect`: what a model file holds."""
+"""`proxstream inspect`: the contents of a model file."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import typer
 from .common import AsJSON, ModelFile, facts, print_json, show, table
 
 if TYPE_CHECKING:
-    from ..model import Model
+    from ..models.model import Model
 
-# Columns of the history, in their order; others follow by name.
+# First columns of the history; others follow by name.
 FIRST = ("pass", "epoch", "rows", "mean_loss", "since_last", "held_out_loss", "label", "prediction", "features")
-# What a run finds its place by: of no use to a reader.
-ASIDE = ("end_of_input",)
+# Entries of the summary for the machine only.
+HIDDEN = ("end_of_input",)
 
 EPILOG = """\b
 Examples:
@@ -27,73 +27,72 @@ Examples:
 
 def inspect(
     model: ModelFile,
-    top: Annotated[int, typer.Option(min=0, metavar="N", help="Largest weights to show.")] = 20,
+    top: Annotated[int, typer.Option(min=0, metavar="N", help="Number of largest weights to show.")] = 20,
     json: AsJSON = False,
 ) -> None:
-    """Show the settings of a model, its sparsity, its largest weights and how it learned.
+    """Show the settings of a model, its sparsity, its largest weights and its training history.
 
-    Features have names where the model has kept them; of a hashed one all names that fell into its bucket are shown.
+    Features have names if the model stores them; a hashed feature has all names that fell into its bucket.
     """
-    from ..modelfile import load_model
+    from ..models.file import load_model
 
-    made = load_model(model)
-    settings, sparsity, weights = _settings(made), _sparsity(made), largest(made, top)
+    fitted = load_model(model)
+    settings, sparsity, weights = _settings(fitted), _sparsity(fitted), largest(fitted, top)
     settings["file_bytes"] = os.path.getsize(model)
     if json:
-        told = {"settings": settings, "sparsity": sparsity, "weights": weights, "features": made.features}
-        print_json(told | {"history": made.history, "summary": made.summary})
+        result = {"settings": settings, "sparsity": sparsity, "weights": weights, "features": fitted.features}
+        print_json(result | {"history": fitted.history, "summary": fitted.summary})
         return
     show(["# settings", *facts(settings.items()), "", "# sparsity", *facts(sparsity.items())])
     if weights:
         columns = list(weights[0])
         rows = [[_text(entry[name]) for name in columns] for entry in weights]
         show(["", "# largest weights", *table(columns, rows, left=len(columns) - 1)])
-    if made.history:
-        columns = sorted({name for line in made.history for name in line}, key=_place)
-        show(["", "# history", *table(columns, [[line.get(name) for name in columns] for line in made.history])])
-    if made.summary:
-        summary = made.summary.items()
-        show(["", "# summary", *facts((name, value) for name, value in summary if name not in ASIDE)])
+    if fitted.history:
+        columns = sorted({name for line in fitted.history for name in line}, key=_place)
+        show(["", "# history", *table(columns, [[line.get(name) for name in columns] for line in fitted.history])])
+    if fitted.summary:
+        summary = fitted.summary.items()
+        show(["", "# summary", *facts((name, value) for name, value in summary if name not in HIDDEN)])
 
 
 def _settings(model: Model) -> dict[str, Any]:
-    """Return what the model was made with."""
+    """Return the settings of the model."""
     learner = model.learner
     frozen = type(learner.engine).__name__ == "FrozenEngine"
-    told: dict[str, Any] = {"algorithm": repr(learner.algorithm) if learner.algorithm else "a batch solver"}
-    told |= {"loss": str(learner.loss), "penalty": repr(learner.penalty), "intercept": learner.fit_intercept}
+    found: dict[str, Any] = {"algorithm": repr(learner.algorithm) if learner.algorithm else "a batch solver"}
+    found |= {"loss": str(learner.loss), "penalty": repr(learner.penalty), "intercept": learner.fit_intercept}
     if model.classes:
-        told["classes"] = ", ".join(label if isinstance(label, str) else f"{label:g}" for label in model.classes)
-    told |= {"average": learner.average, "precision": str(learner.dtype)}
-    told["learns_on"] = not frozen
+        found["classes"] = ", ".join(label if isinstance(label, str) else f"{label:g}" for label in model.classes)
+    found |= {"average": learner.average, "precision": str(learner.dtype)}
+    found["can_learn"] = not frozen
     if learner.algorithm is not None:
-        told |= {"pairs_learned" if learner.ranking else "rows_learned": learner.t}
-        told["progressive_loss"] = learner.progressive_loss
-    return told
+        found |= {"pairs_learned" if learner.ranking else "rows_learned": learner.t}
+        found["progressive_loss"] = learner.progressive_loss
+    return found
 
 
 def _sparsity(model: Model) -> dict[str, Any]:
-    """Return how many weights there are, and how many are not zero."""
+    """Return the number of weights and of non-zero ones."""
     import numpy as np
 
     coef, intercept = model.learner.weights()
     nonzeros = int(np.count_nonzero(coef))
-    told: dict[str, Any] = {"features": len(coef), "non_zeros": nonzeros}
-    told["share"] = nonzeros / coef.size if coef.size else 0.0
-    told |= {"sum_of_magnitudes": float(np.sum(np.abs(coef), dtype=np.float64))}
-    told |= {"largest_magnitude": float(np.max(np.abs(coef), initial=0.0))}
-    told["intercept"] = float(intercept) if np.ndim(intercept) == 0 else [float(b) for b in intercept]
-    return told
+    found: dict[str, Any] = {"features": len(coef), "non_zeros": nonzeros}
+    found["share"] = nonzeros / coef.size if coef.size else 0.0
+    found |= {"sum_of_magnitudes": float(np.sum(np.abs(coef), dtype=np.float64))}
+    found |= {"largest_magnitude": float(np.max(np.abs(coef), initial=0.0))}
+    found["intercept"] = float(intercept) if np.ndim(intercept) == 0 else [float(b) for b in intercept]
+    return found
 
 
 def largest(model: Model, top: int) -> list[dict[str, Any]]:
-    """Return the largest weights that are not zero, with the names of their features and of their classes."""
+    """Return the largest non-zero weights with the names of their features and classes."""
     import numpy as np
 
     coef, _ = model.learner.weights()
     flat = coef.ravel()
     places = np.flatnonzero(flat)
-    # By magnitude; of equal ones the first feature comes first.
     places = places[np.argsort(-np.abs(flat[places]), kind="stable")][:top]
     names, found = model.named(), []
     for place in places.tolist():
@@ -108,11 +107,11 @@ def largest(model: Model, top: int) -> list[dict[str, Any]]:
 
 
 def _place(column: str) -> tuple[int, str]:
-    """Return where a column of the history stands."""
+    """Return the sort key of a column of the history."""
     return (FIRST.index(column) if column in FIRST else len(FIRST)), column
 
 
 def _text(value: Any) -> Any:
-    if isinstance(value, list):  # names: what a terminal would take for a command is shown as its code
+    if isinstance(value, list):  # names: control characters are escaped
         return " | ".join("".join(c if c.isprintable() else repr(c)[1:-1] for c in name) for name in value)
     return str(value) if isinstance(value, int) else value

@@ -1,4 +1,4 @@
-"""`proxstream predict`: one line a row, in the order of the rows."""
+"""`proxstream predict`: one line per row, in the order of the rows."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .common import Data, Format, ModelFile, OneBased, check_places, open_data
+from .common import Data, Format, ModelFile, OneBased, UsageError, check_places, open_data, usage
 
 if TYPE_CHECKING:
-    from .._checks import Array
-    from ..model import Model
+    from ..core.validation import Array
+    from ..models.model import Model
 
-BLOCK = 1 << 13  # rows that are formatted in one go
+BLOCK = 1 << 13  # rows formatted at once
 
 EPILOG = """\b
 Examples:
   proxstream predict model.psm rows.svm
-  proxstream predict model.psm rows.svm --output probabilities -o predictions.txt
+  proxstream predict model.psm rows.svm --predict probabilities -o predictions.txt
   cat rows.svm | proxstream predict model.psm - --format svmlight | head
 """
 
@@ -27,55 +27,55 @@ Examples:
 def predict(
     model: ModelFile,
     data: Data,
-    output: Annotated[
-        str, typer.Option("--output", metavar="WHAT", help="labels, probabilities or scores.")
+    predict: Annotated[
+        str, typer.Option(metavar="WHAT", help="What to print: labels, probabilities or scores.")
     ] = "labels",
-    file: Annotated[
-        str | None, typer.Option("-o", "--file", metavar="FILE", help="Write there, whole or not at all.")
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", metavar="FILE", help="Write to FILE, atomically. [default: stdout]")
     ] = None,
     format: Format = None,
     one_based: OneBased = None,
 ) -> None:
-    """Predict each row: one line a row on stdout, no header.
+    """Predict each row: one line per row on stdout, without a header.
 
-    Labels are those of the training data; of numbers, counts and ranks they are the predictions. The probability is
-    that of the positive class; of several classes there is one a class, separated by commas.
+    Labels are those of the training data; for regression and ranking, the predicted values. Probabilities are those of
+    the positive class; with several classes, one per class, separated by commas.
     """
-    from ..model import OUTPUTS
-    from ..modelfile import load_model, replacing
+    from ..io.atomic import replacing
+    from ..models.file import load_model
+    from ..models.model import OUTPUTS
 
-    if output not in OUTPUTS:
-        raise typer.BadParameter(f"--output must be one of {', '.join(OUTPUTS)}, got {output!r}")
-    check_places({"-o": None if file == "-" else file}, [model, *data])
-    made = load_model(model)
-    if output == "probabilities" and output not in made.outputs:
-        told = " or ".join(made.outputs)
-        raise typer.BadParameter(f"a model of loss {made.loss} tells no probabilities, only {told}")
-    with open_data(made, data, format, one_based) as stream:
-        texts = (text for chunk in stream.chunks() for text in lines(made, made.scores(chunk.rows), output))
-        if file in (None, "-"):
+    if predict not in OUTPUTS:
+        raise UsageError(f"--predict must be one of {', '.join(OUTPUTS)}, got {predict!r}")
+    path = None if output == "-" else output
+    check_places({"-o": path}, [model, *data])
+    fitted = load_model(model)
+    with usage():
+        fitted.check_output(predict)
+    with open_data(fitted, data, format, one_based) as stream:
+        texts = (text for chunk in stream.chunks() for text in lines(fitted, fitted.scores(chunk.rows), predict))
+        if path is None:
             for text in texts:
                 sys.stdout.write(text)
             return
-        with replacing(file or "") as out:
+        with replacing(path) as out:
             for text in texts:
                 out.write(text.encode())
 
 
 def lines(model: Model, scores: Array, output: str) -> Iterator[str]:
-    """Yield the text of some rows at a time; numbers have all digits that their precision is worth."""
+    """Yield the lines of some rows at a time; numbers have all digits of their precision."""
     import numpy as np
 
-    told = model.told(scores, output)
-    several = 1 if told.ndim == 1 else told.shape[1]
+    values = model.outputs_of(scores, output)
+    several = 1 if values.ndim == 1 else values.shape[1]
     if output == "labels" and model.classes:
-        # Each label is formatted once.
-        found, places = np.unique(told, return_inverse=True)
+        found, places = np.unique(values, return_inverse=True)
         words = [f"{label}\n" if isinstance(label, str) else f"{label:.17g}\n" for label in found.tolist()]
         yield "".join([words[place] for place in places.tolist()])
         return
     digits = "%.9g" if model.learner.dtype == np.float32 else "%.17g"
     row = ",".join([digits] * several) + "\n"
-    for start in range(0, len(told), BLOCK):
-        block = told[start : start + BLOCK]
+    for start in range(0, len(values), BLOCK):
+        block = values[start : start + BLOCK]
         yield row * len(block) % tuple(block.ravel().tolist())

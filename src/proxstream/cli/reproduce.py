@@ -1,4 +1,4 @@
-"""`proxstream reproduce`: the papers' experiments, one command each."""
+"""`proxstream reproduce`: runs the experiments of the papers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .common import told
+from .common import error_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,28 +20,30 @@ EPILOG = """\b
 Examples:
   proxstream reproduce --list
   proxstream reproduce ftrl-oscillation
-  proxstream reproduce sdca-rates --quick --out pages
+  proxstream reproduce sdca-rates --quick -o pages
 """
 ALL = "all"
-WIDTH = 120  # of a file or a pipe
+WIDTH = 120  # columns if not on a terminal
 MARKS = {"agrees": "[bold green]agrees[/]", "partly": "[bold yellow]partly[/]", "differs": "[bold red]differs[/]"}
 
 
 def reproduce(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="An experiment of --list, or all.")] = None,
-    list_: Annotated[bool, typer.Option("--list", help="Tell the experiments and what data they need.")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="List the experiments and the data they need.")] = False,
     data: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder of the data, or of a folder for each data set.")
+        Path | None, typer.Option(metavar="DIR", help="Folder of the data, or of one folder per data set.")
     ] = None,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where pages and figures go.")] = Path("reproductions"),
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for pages and figures.")] = Path(
+        "reproductions"
+    ),
     quick: Annotated[bool, typer.Option("--quick", help="A small version on embedded or generated data.")] = False,
-    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Of all random numbers.")] = 0,
-    jobs: Annotated[int, typer.Option(min=1, metavar="N", help="Processes.")] = 2,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Random seed.")] = 0,
+    jobs: Annotated[int, typer.Option(min=1, metavar="N", help="Number of processes.")] = 2,
 ) -> None:
-    """Run an experiment of the papers and put its figures beside the paper's own.
+    """Run an experiment of the papers and compare its results with the published ones.
 
-    Tables and verdicts are printed; DIR gets one self-contained HTML page, the figures as PNG and SVG, and the numbers
-    as JSON for each experiment, and an index of all that are in DIR. With one seed the numbers are the same every time.
+    Prints tables and verdicts. DIR gets, for each experiment, a self-contained HTML page, figures as PNG and SVG and
+    numbers as JSON, and an index of all experiments in DIR. The same seed gives the same numbers.
     """
     from ..reproduce import EXPERIMENTS, Run, experiment
 
@@ -49,22 +51,22 @@ def reproduce(
         _list([experiment(one) for one in EXPERIMENTS])
         return
     if name is None:
-        raise typer.BadParameter("tell the name of an experiment, or all; --list tells them")
+        raise typer.BadParameter("missing argument NAME: an experiment (see --list) or 'all'")
     if name != ALL and name not in EXPERIMENTS:
-        raise typer.BadParameter(f"there is no experiment {name!r}; --list tells those that there are")
+        raise typer.BadParameter(f"unknown experiment {name!r}; see --list")
     chosen = [experiment(one) for one in EXPERIMENTS if name in (ALL, one)]
     for one in chosen:
         if one.data is not None and data is None and not quick:
-            raise typer.BadParameter(f"{one.name} needs --data DIR, {one.data}; or --quick, which does without")
+            raise typer.BadParameter(f"{one.name} needs --data DIR ({one.data}), or --quick, which needs no data")
     if data is not None and not data.is_dir():
-        raise FileNotFoundError(f"{data}: there is no such folder of data")
+        raise FileNotFoundError(f"{data}: no such folder")
     _need_matplotlib()
-    out.mkdir(parents=True, exist_ok=True)
-    _perform(chosen, Run(data=data, quick=quick, seed=seed, jobs=jobs), out)
+    output.mkdir(parents=True, exist_ok=True)
+    _perform(chosen, Run(data=data, quick=quick, seed=seed, jobs=jobs), output)
 
 
 def _perform(chosen: list[Experiment], run: Run, out: Path) -> None:
-    """Run the chosen; where there are several, one that fails is told and the others go on."""
+    """Run the experiments; if there are several, a failure is reported and the others still run."""
     from ..reproduce.outcome import perform
 
     console, failed = _console(), 0
@@ -76,7 +78,7 @@ def _perform(chosen: list[Experiment], run: Run, out: Path) -> None:
             if len(chosen) == 1:
                 raise
             failed += 1
-            print(f"{one.name}: {told(error)}", file=sys.stderr)
+            print(f"{one.name}: {error_line(error)}", file=sys.stderr)
             continue
         _show(console, outcome)
         console.print(f"{outcome.seconds:,.1f} s; {out / one.name}.html\n", soft_wrap=True)

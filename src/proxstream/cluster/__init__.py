@@ -1,13 +1,14 @@
-"""The same learners on Dask: rows stay where the workers are, and only sums of what was learned travel.
+"""The same learners on Dask: rows stay on the workers, and only sums of changes are sent.
 
-| module   | what it does                                                                                         |
-|----------|------------------------------------------------------------------------------------------------------|
-| `parts`  | dask arrays, frames, bags, futures or files become partitions that workers turn into row blocks        |
-| `stream` | `DaskStreamClassifier`, `DaskStreamRegressor`: rounds of the compiled learners, whose sums are added   |
-| `sdca`   | `DaskSDCAClassifier`, `DaskSDCARegressor`: Prox-SDCA over partitions, proved by one gap                |
+| module              | content                                                                                   |
+|---------------------|-------------------------------------------------------------------------------------------|
+| `partitions`        | dask arrays, frames, bags, futures or files as partitions that workers turn into rows     |
+| `stream_estimators` | `DaskStreamClassifier`, `DaskStreamRegressor`: rounds of the compiled learners, merged    |
+| `sdca_estimators`   | `DaskSDCAClassifier`, `DaskSDCARegressor`: Prox-SDCA over partitions, with one gap        |
+| `train`             | `proxstream train --cluster`                                                              |
 
 Scheduling, retries, locality and the dashboard are Dask's. Dask is the extra `cluster`, imported with the first of
-these names and not before.
+these names. Only the estimators import scikit-learn.
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .stream import DaskStreamClassifier, DaskStreamRegressor
+    from .stream_estimators import DaskStreamClassifier, DaskStreamRegressor
 
 __all__ = ["DaskSDCAClassifier", "DaskSDCARegressor", "DaskStreamClassifier", "DaskStreamRegressor"]
 
 _ROOMS = {
-    "DaskSDCAClassifier": "sdca",
-    "DaskSDCARegressor": "sdca",
-    "DaskStreamClassifier": "stream",
-    "DaskStreamRegressor": "stream",
+    "DaskSDCAClassifier": "sdca_estimators",
+    "DaskSDCARegressor": "sdca_estimators",
+    "DaskStreamClassifier": "stream_estimators",
+    "DaskStreamRegressor": "stream_estimators",
 }
 
 

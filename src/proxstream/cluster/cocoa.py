@@ -1,9 +1,9 @@
-"""CoCoA+: Prox-SDCA over partitions of the rows, which know each other's dual variables by their sum alone.
+"""CoCoA+: Prox-SDCA over partitions of the rows, which see only the sum of each other's dual variables.
 
     D(alpha) = -sum_i p_i phi*(-alpha_i, y_i) - Psi*(v),      v = sum_k v_k,      v_k = sum_(i in k) p_i alpha_i x_i
 
-In a round each of the K partitions moves its own alphas as if the others stood still, and all moves are added. That
-they do not overshoot together is the safe bound sigma' = K on what they share: for any z_k that add up to v and any w,
+In a round each of the K partitions moves its own alphas as if the others did not move, and all moves are added. The
+safe bound sigma' = K keeps them from overshooting together: for any z_k that add up to v and any w,
 
     <v, w> - Psi(w) = sum_k (<z_k, w> - Psi(w)/K) <= sum_k (Psi/K)*(z_k),      so     Psi*(v) <= sum_k (Psi/K)*(z_k)
 
@@ -14,19 +14,19 @@ a partition's problem is that of Prox-SDCA with a K-th of the penalty, and its k
 
 Momentum. A round minimizes a bound that touches -D at the point where it starts, as a step of the gradient method
 does, and takes momentum as that does: z_k starts at y/K + v_k - y_k, where y_k = v_k + beta (v_k - its last value) and
-y is the sum of all y_k. Partitions know their own y_k, so this costs one more vector to them. Momentum begins anew when
+y is the sum of all y_k. Partitions know their own y_k, so this costs one more vector to them. Momentum restarts when
 a round turns back: sum_k <y_k - v_k+, v_k+ - v_k> > 0 in the metric of the bound. In a trial with sparse rows and the
 logistic loss 22 rounds became 10 at K = 2, and 84 became 22 at K = 8.
 
-Intercept. As in `proxstream.batch.sdca_run` a feature of value 1 with a strength mu that is not in the objective, whose
+Intercept. As in `proxstream.batch.sdca.run` a feature of value 1 with a strength mu that is not in the objective, whose
 center moves to b after each round: the method of multipliers for sum_i p_i alpha_i = 0.
 
-The certificate is for the stated objective and sums over all partitions: weights w = grad Psi*(v), with v computed
-afresh from all alphas in every round; mean losses at w; conjugates at alphas that are balanced for the intercept and
-scaled into the domain of Psi*. Positive and negative alphas give a pull each, so a balanced v needs no further pass.
+The certificate is for the stated objective and sums over all partitions: weights w = grad Psi*(v), with v recomputed
+from all alphas in every round; mean losses at w; conjugates at alphas that are balanced for the intercept and scaled
+into the domain of Psi*. Positive and negative alphas give a pull each, so a balanced v needs no further pass.
 
-Everything here is a pure function, and random numbers are of (seed, round, partition): a lost result, computed again
-anywhere, has the same bits.
+Everything here is a pure function, and random numbers depend on (seed, round, partition) only: a lost result that is
+computed again anywhere has the same bits.
 
 References: C. Ma, V. Smith, M. Jaggi, M. Jordan, P. Richtarik, M. Takac, Adding vs. averaging in distributed
 primal-dual optimization, 2015. B. O'Donoghue, E. Candes, Adaptive restart for accelerated gradient schemes, 2013.
@@ -40,24 +40,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._checks import Array
-from ..batch.conjugates import Net
-from ..batch.dual import balance
+from ..batch.dual import Net, balance
 from ..batch.sdca import OPTIONS, StrongPart, link_of, net_terms
-from ..batch.sdca_run import go_over
-from ..blocks import RowBlock
-from ..losses import Loss
-from ..penalties import Penalty
+from ..batch.sdca.run import go_over
+from ..core.losses import Loss
+from ..core.penalties import Penalty
+from ..core.validation import Array
+from ..data.rowblock import RowBlock
 
 _NO_COUNTS = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True)
 class Job:
-    """What all partitions and rounds share.
+    """The settings that all partitions and rounds share.
 
     `total` is the sum of all rows' weights, `partitions` is K, `local_epochs` are a partition's passes in a round.
-    Where the rows' labels are numbers of classes, `positive` is the one that stands against the rest.
+    If the labels are numbers of classes, `positive` is the one against the others.
     """
 
     loss: Loss
@@ -73,8 +72,8 @@ class Job:
     seed: int = 0
     positive: int | None = None
 
-    def labelled(self, rows: RowBlock) -> RowBlock:
-        """Return rows with labels as the loss knows them."""
+    def encode(self, rows: RowBlock) -> RowBlock:
+        """Return rows with the labels of the loss."""
         return rows if self.positive is None else rows._replace(y=np.where(rows.y == self.positive, 1.0, -1.0))
 
     def link(self, lam: float | None, share: float = 1.0) -> Any:
@@ -87,15 +86,15 @@ class Job:
 
 @dataclass(frozen=True)
 class Command:
-    """What the client decides for a round.
+    """The decisions of the client for a round.
 
     beta : momentum
     center, loose : the intercept that is held, and 1/mu
-    lam : strength of the strongly convex part that stands in for missing squares, None where none is missing
+    lam : strength of the strongly convex part that replaces missing squares, None if none are missing
     skip : local gap below which a row has settled
     shifts : intercepts that the certificate tries
     sides : factors of positive and negative alphas in the certificate
-    moves : whether alphas move, or are measured alone
+    moves : whether alphas move, or are only measured
     """
 
     round: int
@@ -109,8 +108,8 @@ class Command:
     moves: bool = True
 
 
-class Facts(NamedTuple):
-    """Sums over rows that settings depend on, and the largest number of features, weight and label."""
+class DataSums(NamedTuple):
+    """Sums over rows, and the largest number of features, weight and label."""
 
     n_rows: int
     n_features: int
@@ -123,7 +122,7 @@ class Facts(NamedTuple):
 
 
 class Local(NamedTuple):
-    """What stays with a partition: alpha now and a round ago, its own pull now and a round ago, as [v, sum p alpha]."""
+    """The state of a partition: alpha and its pull [v, sum p alpha], now and a round ago."""
 
     alpha: Array
     alpha_before: Array
@@ -132,7 +131,7 @@ class Local(NamedTuple):
 
 
 class Part(NamedTuple):
-    """What a partition gives, and the sum over partitions.
+    """The contribution of a partition, or a sum of them.
 
     pulls : v of the positive alphas and of the negative ones, or of all in one
     sides : sums of p_i alpha_i, of positive and negative alphas
@@ -156,14 +155,14 @@ class Step(NamedTuple):
 
 
 class Point(NamedTuple):
-    """[v, sum p alpha] of all partitions, and how it changed in the last round: what partitions are told."""
+    """[v, sum p alpha] of all partitions, and how it changed in the last round, as sent to the partitions."""
 
     pull: Array
     change: Array
 
 
 class View(NamedTuple):
-    """What the client is told of a point, in numbers.
+    """What the client receives of a point, in numbers.
 
     `sides` balance and scale alpha for the certificate; `conjugate` is Psi* there; `penalty`, `nnz` and `part` (the
     strong part's value) are of the weights; `fit` is <v, w>.
@@ -184,25 +183,27 @@ class View(NamedTuple):
 # -- on a worker ---------------------------------------------------------------------------------
 
 
-def facts(rows: RowBlock) -> Facts:
-    """Return what is summed up of a partition."""
-    c = rows.c if len(rows.c) else np.ones(rows.n_rows)
+def data_sums(rows: RowBlock) -> DataSums:
+    """Return the sums of a partition."""
+    c = rows.weights()
     largest = float(np.abs(rows.y).max()) if rows.n_rows else 0.0
     squares = float(np.sum(np.square(rows.data[rows.indptr[0] : rows.indptr[-1]], dtype=np.float64)))
     y = rows.y.astype(np.float64, copy=False)
     heaviest = float(c.max()) if rows.n_rows else 0.0
-    return Facts(rows.n_rows, rows.n_features, float(c.sum()), heaviest, squares, float(y.sum()), float(y @ y), largest)
+    return DataSums(
+        rows.n_rows, rows.n_features, float(c.sum()), heaviest, squares, float(y.sum()), float(y @ y), largest
+    )
 
 
-def summed_facts(several: list[Facts]) -> Facts:
-    """Return facts of several partitions as one."""
+def add_sums(several: list[DataSums]) -> DataSums:
+    """Return the sums of several partitions."""
     n, d, total, heaviest, squares, y, y_squared, largest = zip(*several, strict=True)
-    return Facts(sum(n), max(d), sum(total), max(heaviest), sum(squares), sum(y), sum(y_squared), max(largest))
+    return DataSums(sum(n), max(d), sum(total), max(heaviest), sum(squares), sum(y), sum(y_squared), max(largest))
 
 
 def bend(job: Job, rows: RowBlock, lams: tuple[float | None, ...]) -> Array:
     """Return sum_i p_i ||x_i||^2 / l2 for each strength of a strong part: the mean curvature of rows' steps."""
-    from ..kernels import sdca as kernels
+    from ..batch.sdca import _sweep as kernels
 
     out = np.empty(rows.n_rows, np.float32)
     found = []
@@ -213,22 +214,22 @@ def bend(job: Job, rows: RowBlock, lams: tuple[float | None, ...]) -> Array:
 
 
 def begin(job: Job, rows: RowBlock, alpha: Array | None = None, before: Array | None = None) -> tuple[Step, Part]:
-    """Return a partition as it starts, with alphas 0 or those that a checkpoint kept, and its part a round before."""
-    rows = job.labelled(rows)
+    """Return the start of a partition, with alphas 0 or those of a checkpoint, and its contribution a round before."""
+    rows = job.encode(rows)
     alpha = np.zeros(rows.n_rows) if alpha is None else alpha
     before = alpha if before is None else before
-    now, last = (_given(job, rows, a, np.zeros(0), 0.0) for a in (alpha, before))
+    now, last = (_contribution(job, rows, a, np.zeros(0), 0.0) for a in (alpha, before))
     return Step(Local(alpha, before, _pull(now), _pull(last)), now), last
 
 
 def advance(job: Job, number: int, rows: RowBlock, step: Step, point: Point, command: Command) -> Step:
-    """Measure a partition's alphas at the point, move them, and return what became of them."""
-    rows, local = job.labelled(rows), step.local
+    """Measure the alphas of a partition at the point, move them, and return the result."""
+    rows, local = job.encode(rows), step.local
     measured = _measure(job, rows, local.alpha, point.pull[:-1], command)
     if not command.moves:
         return Step(local, step.part._replace(measured=measured))
     alpha = _move(job, number, rows, local, point, command)
-    part = _given(job, rows, alpha, measured, 0.0)
+    part = _contribution(job, rows, alpha, measured, 0.0)
     pull = _pull(part)
     ahead = local.pull + command.beta * (local.pull - local.pull_before)
     turned = (ahead - pull) * (pull - local.pull)
@@ -252,12 +253,12 @@ def second(pair: tuple[Any, Any]) -> Any:
 
 
 def part_of(step: Step) -> Part:
-    """Return what a partition gives, apart from what stays with it."""
+    """Return the contribution of a partition without its state."""
     return step.part
 
 
 def add(parts: list[Part]) -> Part:
-    """Return the sum of some partitions' parts, in their order."""
+    """Return the sum of contributions, in their order."""
     return Part(
         reduce(np.add, (part.pulls for part in parts)),
         reduce(np.add, (part.sides for part in parts)),
@@ -268,14 +269,14 @@ def add(parts: list[Part]) -> Part:
 
 
 def point_of(now: Part, before: Part) -> Point:
-    """Return the point that all partitions are told."""
+    """Return the point that is sent to all partitions."""
     pull = _pull(now)
     return Point(pull, pull - _pull(before))
 
 
 def look(job: Job, total: Part, lam: float | None) -> View:
-    """Return what the client has to know of the sum of all parts: half of a certificate."""
-    from ..kernels import sdca as kernels
+    """Return what the client needs of the sum of all contributions: half of a certificate."""
+    from ..batch.sdca import _sweep as kernels
 
     terms = net_terms(job.penalty, job.n_features)
     net = Net(terms, (job.n_features,))
@@ -301,21 +302,21 @@ def look(job: Job, total: Part, lam: float | None) -> View:
 
 def weights(job: Job, point: Point, lam: float | None) -> Array:
     """Return w = grad Psi*(v)."""
-    from ..kernels import sdca as kernels
+    from ..batch.sdca import _sweep as kernels
 
     w = np.empty(job.n_features)
     kernels.weights(job.link(lam), np.ascontiguousarray(point.pull[:-1]), w)
     return w
 
 
-def kept_alphas(step: Step) -> tuple[Array, Array]:
-    """Return a partition's alphas, and those before its last round."""
+def current_alphas(step: Step) -> tuple[Array, Array]:
+    """Return the alphas of a partition, and those before its last round."""
     return step.local.alpha, step.local.alpha_before
 
 
 def proved_alpha(step: Step, sides: tuple[float, float], before: bool) -> Array:
-    """Return a partition's alphas, now or before its last round, with the factors that made them a proof."""
-    from ..kernels.conjugates import scale_sides
+    """Return the alphas of a partition, now or before its last round, scaled as in the certificate."""
+    from ..batch._conjugates import scale_sides
 
     alpha = (step.local.alpha_before if before else step.local.alpha).copy()
     scale_sides(alpha, *sides)
@@ -326,11 +327,11 @@ def _pull(part: Part) -> Array:
     return np.append(part.pulls.sum(axis=0), part.sides.sum())
 
 
-def _given(job: Job, rows: RowBlock, alpha: Array, measured: Array, back: float) -> Part:
-    """Compute afresh what alphas give."""
-    from ..kernels import conjugates
-    from ..kernels import sdca as kernels
-    from ..kernels.losses import as_tuple
+def _contribution(job: Job, rows: RowBlock, alpha: Array, measured: Array, back: float) -> Part:
+    """Compute the contribution of alphas from scratch."""
+    from ..batch import _conjugates as conjugates
+    from ..batch.sdca import _sweep as kernels
+    from ..core.losses._kernels import as_tuple
 
     each = np.eye(2) if job.fit_intercept else np.ones((1, 2))
     pulls = np.zeros((len(each), job.n_features))
@@ -342,8 +343,8 @@ def _given(job: Job, rows: RowBlock, alpha: Array, measured: Array, back: float)
 
 
 def _measure(job: Job, rows: RowBlock, alpha: Array, v: Array, command: Command) -> Array:
-    from ..kernels import sdca as kernels
-    from ..kernels.losses import as_tuple
+    from ..batch.sdca import _sweep as kernels
+    from ..core.losses._kernels import as_tuple
 
     w, out = np.empty(job.n_features), np.zeros(len(command.shifts) + 1)
     kernels.weights(job.link(command.lam), np.ascontiguousarray(v), w)
@@ -353,9 +354,9 @@ def _measure(job: Job, rows: RowBlock, alpha: Array, v: Array, command: Command)
 
 
 def _move(job: Job, number: int, rows: RowBlock, local: Local, point: Point, command: Command) -> Array:
-    """Return the alphas that a pass of Prox-SDCA makes of a partition's, with its share of the penalty."""
-    from ..kernels import sdca as kernels
-    from ..kernels.losses import as_tuple
+    """Return the alphas after a pass of Prox-SDCA over a partition, with its share of the penalty."""
+    from ..batch.sdca import _sweep as kernels
+    from ..core.losses._kernels import as_tuple
 
     K, beta, n = job.partitions, command.beta, rows.n_rows
     link = job.link(command.lam, 1.0 / K)
@@ -374,8 +375,8 @@ def _move(job: Job, number: int, rows: RowBlock, local: Local, point: Point, com
             kernels.sample(order, n, seed)
         else:
             kernels.shuffle(order, seed)
-        told: tuple[float, int] = kernels.sweep(parts, rows, state, order, job.total, command.skip)
-        return told
+        result: tuple[float, int] = kernels.sweep(parts, rows, state, order, job.total, command.skip)
+        return result
 
     order = np.arange(n, dtype=np.int32 if n < 2**31 else np.int64)
     for _ in range(job.local_epochs):

@@ -1,20 +1,20 @@
 """Rounds: the client's side of learning in lanes.
 
-The client submits a lane's part of a round as one task, named by run, round and lane; Dask runs it where the lane ran
-before if it can, elsewhere if it must, and again if its worker dies. The changes of all lanes are added by tasks, too,
-and their sum goes to the workers (with two lanes their changes go to both, which add them themselves); the client is
-told numbers. A round is submitted before the one ahead of it has ended, be it in the same pass or the next: its tasks
-wait for the sum, not for the client.
+The client submits a lane's part of a round as one task, named by run, round and lane; Dask runs it on the same worker
+as before if it can, on another if it must, and again if the worker dies. The changes of all lanes are added by tasks,
+too, and their sum is sent to the workers (two lanes send their changes to each other's worker, which adds them);
+the client receives numbers only. A round is submitted before the previous one has ended, in the same pass or the next:
+its tasks wait for the sum, not for the client.
 
-What moves in a round: each lane's changes of the features that its rows had, once, and their sum to each worker. The
-state as a whole moves to the client when it is wanted there (`wants`), at the end, and every CUT rounds; and from the
-client to a worker that does not have it: at the beginning, when a run goes on from a model or a checkpoint, after CUT
-rounds, in a pass behind one where some lanes had fewer rounds than others, and after a fault.
+What is sent in a round: each lane's changes of the features in its rows, once, and their sum to each worker. The
+complete state is sent to the client when it is needed there (`needs_state`), at the end, and every CUT rounds; and from
+the client to a worker that does not have it: at the start, when a run continues from a model or a checkpoint, after CUT
+rounds, in a pass after one where some lanes had fewer rounds than others, and after a failure.
 
-Faults. A worker that dies takes its state with it. Its lane's task runs on another worker, which may have the state of
-that round or not; then, and when a result was lost on the way, the client scatters the state that it holds, and the
-rounds since then are learned again. All that a task does depends on its arguments alone, so the result is the same
-bits, and nothing is told twice.
+Failures. A worker that dies takes its state with it. Its lane's task runs on another worker, which may or may not have
+the state of that round; if not, or if a result was lost on the way, the client scatters the state that it holds, and
+the rounds since then are learned again. Tasks depend on their arguments only, so the result is the same bits, and
+nothing is reported twice.
 """
 
 from __future__ import annotations
@@ -30,48 +30,47 @@ from uuid import uuid4
 from distributed import Client, Future, KilledWorker
 from distributed.comm import CommClosedError
 
-from ..estimators.rows import Batch
-from ..learner import Learner
-from .clients import tree
-from .lanes import Job, News, Slice, Told, add, forget, learn_lane, news, state_of
-from .parts import Parts
-from .places import Places
-from .plan import Plan, Round, Standing
-from .reading import Place
+from ..data.batches import Batch
+from ..learner.learner import Learner
+from .client import tree
+from .lane_reader import LanePosition
+from .lanes import LaneReport, LaneTask, RoundReport, Slice, add, forget, learn_lane, report_round, state_of
+from .partitions import Partitions
+from .schedule import Plan, Round, RunProgress, Schedule
 
-AHEAD = 2  # rounds that are under way
-DIRECT = 2  # lanes whose changes go to each other's workers: a sum would have the same way to go, after another task
-CUT = 16  # rounds after which the client hands out the state, so that Dask can forget how it came about
-FIRST_ROWS = 1 << 10  # rows of a lane's first round; the next has twice as many, until all have what they should
-RETRIES = 2  # of a task that raised, as when a file could not be reached
-MOST_FAULTS = 20  # rounds in a row that begin again
+AHEAD = 2  # rounds in progress
+DIRECT = 2  # lanes that send changes to each other directly: a sum would be sent as far, after another task
+CUT = 16  # rounds after which the client scatters the state, so that Dask can forget its history
+FIRST_ROWS = 1 << 10  # rows per lane of the first round; doubled every round up to the number wanted
+RETRIES = 2  # of a task that raised, for example because a file was unreachable
+MAX_FAILURES = 20  # consecutive failed rounds
 PAUSE = 0.2  # seconds before the state is sent again
 
-PRIORITY = 1  # of what the client waits for, before learning
+PRIORITY = 1  # of results that the client waits for, over learning
 
 LOST = (KilledWorker, CommClosedError)
 
 
 class ClusterError(RuntimeError):
-    """A cluster that lost the same round again and again."""
+    """The same round was lost repeatedly."""
 
 
 class _Submitted(NamedTuple):
     number: int
-    news: Future
-    update: list[Future]  # parts of it, which workers add
-    after: Places
+    report: Future
+    update: list[Future]  # its parts, which workers add
+    after: Schedule
     rows: int  # at most, of all lanes
-    job: Job  # of one lane
-    uneven: bool  # not all lanes have rows, and those without do not hear of it
-    kept: list[Any]  # futures that must live until the round has ended
+    task: LaneTask  # of one lane
+    uneven: bool  # some lanes have no rows and do not receive the update
+    kept: list[Any]  # futures that must live until the round ends
 
 
 class _Mark(NamedTuple):
-    """Where the state that the client has belongs: the number of rounds behind it, and the places of lanes."""
+    """The round and the schedule of the state that the client holds."""
 
     round: int
-    places: Places
+    schedule: Schedule
 
 
 class Rounds:
@@ -80,54 +79,54 @@ class Rounds:
     Parameters
     ----------
     client : Client
-    parts : Parts
+    parts : Partitions
     learner : Learner
-        What the run goes on from; at the end it holds what was learned.
+        The state to start from; updated at the end.
     settings : dict
-        Of `Learner`, by which workers make theirs.
-    labelled : function of a Batch
-        Run on workers; returns it with labels as the loss knows them.
+        Arguments of `Learner` for the workers.
+    encode : function of a Batch
+        Run on workers; returns the batch with labels of the loss.
     plan : Plan
-    on_round : function of a Round and what the lanes told, optional
+    on_round : function of a Round and the reports of its lanes, optional
         Called after each round.
-    on_told : function of what the lanes told, optional
-        Called before that, for rounds that are learned again, too.
+    on_reports : function of the reports of lanes, optional
+        Called before that, also for rounds that are learned again.
     on_pass : function, optional
-        Called after each pass, once or more; tells whether to go on, for which the plan must be `settled`.
-    wants : function of two numbers of rows, optional
-        Whether the learner is to hold the state when a round is told that ends between them, counted from the beginning
-        of the pass. It costs the state's way to the client, and a wait for it.
-    standing : Standing, optional
-        Where an earlier run stood.
+        Called after each pass, once or more; returns whether to continue, which needs a `settled` plan.
+    needs_state : function of two numbers of rows, optional
+        Whether the learner must hold the state after a round that ends between these rows of the pass. The state is
+        then sent to the client, which waits for it.
+    progress : RunProgress, optional
+        Of an earlier run.
     """
 
     def __init__(
         self,
         client: Client,
-        parts: Parts,
+        parts: Partitions,
         learner: Learner,
         settings: dict[str, Any],
-        labelled: Callable[[Batch], Batch],
+        encode: Callable[[Batch], Batch],
         plan: Plan,
         *,
-        on_round: Callable[[Round, tuple[Told, ...]], None] | None = None,
-        on_told: Callable[[tuple[Told, ...]], None] | None = None,
+        on_round: Callable[[Round, tuple[LaneReport, ...]], None] | None = None,
+        on_reports: Callable[[tuple[LaneReport, ...]], None] | None = None,
         on_pass: Callable[[], bool] | None = None,
-        wants: Callable[[int, int], bool] | None = None,
-        standing: Standing | None = None,
+        needs_state: Callable[[int, int], bool] | None = None,
+        progress: RunProgress | None = None,
     ) -> None:
         self.client, self.parts, self.learner, self.plan = client, parts, learner, plan
         self.run_name = f"proxstream-{uuid4().hex[:12]}"
-        self.standing = Standing() if standing is None else standing
+        self.progress = RunProgress() if progress is None else progress
         self.rounds: list[Round] = []
-        self._settings, self._labelled, self._wants = settings, labelled, wants
-        self._on_round, self._on_told, self._on_pass = on_round, on_told, on_pass
+        self._settings, self._encode, self._needs_state = settings, encode, needs_state
+        self._on_round, self._on_reports, self._on_pass = on_round, on_reports, on_pass
         self._loaded: dict[int, Any] = {}
         self._files: dict[tuple[int, int], Future] = {}  # by pass and lane
-        self._attempt = self._faults = 0
-        self._homes: list[list[str]] = []
+        self._attempt = self._failures = 0
+        self._lane_workers: list[list[str]] = []
         self._stop = False
-        self.losses = learner.loss_sums  # and weights, up to the last round that was told
+        self.losses = learner.loss_sums  # and weights, up to the last round reported
 
     def __call__(self) -> None:
         """Run to the end of the last pass."""
@@ -139,21 +138,21 @@ class Rounds:
             self.client.run(forget, self.run_name, on_error="ignore")
 
     def stop(self) -> None:
-        """Ask the run to end between two rounds."""
+        """Stop the run between two rounds."""
         self._stop = True
 
     def _run(self) -> None:
-        standing, n = self.standing, self.plan.lanes
+        progress, n = self.progress, self.plan.lanes
         passes = [[list(order[i::n]) for i in range(n)] for order in self.plan.passes]
-        planned = Places(passes, self.parts.rows, standing.number, standing.places, standing.done)
-        self._at, self._mark = standing.round, _Mark(standing.round, planned.copy())
-        self._settle_homes()
-        self._base = self._scattered()
+        planned = Schedule(passes, self.parts.rows, progress.number, progress.positions, progress.done)
+        self._at, self._mark = progress.round, _Mark(progress.round, planned.copy())
+        self._assign_workers()
+        self._base = self._scatter_state()
         submitted: deque[_Submitted] = deque()
         began = time.perf_counter()
         while True:
-            # Not while rounds are learned again: their passes have been told of.
-            if not submitted and planned.ended and self._at == standing.round and not self._pass_ended():
+            # Not while rounds are learned again: their passes have been reported.
+            if not submitted and planned.ended and self._at == progress.round and not self._pass_ended():
                 return
             while self._may_submit(submitted, planned):
                 entry = self._submit(planned, self._at + len(submitted), submitted)
@@ -161,78 +160,80 @@ class Rounds:
                 planned, self._base = entry.after, None
             if not submitted:
                 return
-            told = self._ended(submitted[0])
+            report = self._wait_for(submitted[0])
             entry = submitted.popleft()
-            if told is not None:
+            if report is not None:
                 for known in (entry, *submitted):
-                    known.after.told(entry.after.number, told.told)
-            # Nothing is under way: the state is wanted, or this was the last round.
-            if told is None or (not submitted and not self._synchronized(entry)):
+                    known.after.update(entry.after.number, report.reports)
+            # No other round is in progress: the state is needed, or this was the last round.
+            if report is None or (not submitted and not self._fetch_state(entry)):
                 submitted.clear()
                 self._recover()
-                self._at, planned = self._mark.round, self._mark.places.copy()
-                self._base = self._scattered(always=True)
+                self._at, planned = self._mark.round, self._mark.schedule.copy()
+                self._base = self._scatter_state(always=True)
                 continue
             self._at += 1
             planned = submitted[-1].after if submitted else entry.after
             if self._at % CUT == 0:
-                self._base, self._last = self._scattered(always=True), ()
-            if self._on_told is not None:
-                self._on_told(told.told)
-            if self._at > self.standing.round:
-                self._tell(told, entry.after, time.perf_counter() - began)
+                self._base, self._last = self._scatter_state(always=True), ()
+            if self._on_reports is not None:
+                self._on_reports(report.reports)
+            if self._at > self.progress.round:
+                self._record_round(report, entry.after, time.perf_counter() - began)
             began = time.perf_counter()
 
-    def _may_submit(self, submitted: deque[_Submitted], planned: Places) -> bool:
-        """Tell whether another round can be under way: not behind one whose state is wanted, until that is here."""
-        if self._stop or len(submitted) >= AHEAD or not planned.more():
+    def _may_submit(self, submitted: deque[_Submitted], planned: Schedule) -> bool:
+        """Return whether another round can be submitted: not after one whose state is needed, until it has arrived."""
+        if self._stop or len(submitted) >= AHEAD or not planned.has_rows():
             return False
         if not submitted:
             return True
         if planned.ended and (self.plan.settled or submitted[-1].uneven):
             return False
-        return not self._wanted(submitted) and (submitted[-1].number + 1) % CUT != 0
+        return not self._state_needed(submitted) and (submitted[-1].number + 1) % CUT != 0
 
-    def _wanted(self, submitted: deque[_Submitted]) -> bool:
-        """Tell whether the state is wanted behind a round that is under way."""
-        spans = {self.standing.number: (self.standing.pass_rows, self.standing.pass_rows)}
+    def _state_needed(self, submitted: deque[_Submitted]) -> bool:
+        """Return whether the state is needed after a round in progress."""
+        spans = {self.progress.number: (self.progress.pass_rows, self.progress.pass_rows)}
         for entry in submitted:
             low, high = spans.get(entry.after.number, (0, 0))
             spans[entry.after.number] = low, high + entry.rows
-        return self._wants is not None and any(self._wants(low, high) for low, high in spans.values() if low < high)
+        return self._needs_state is not None and any(
+            self._needs_state(low, high) for low, high in spans.values() if low < high
+        )
 
-    def _scattered(self, *, always: bool = False) -> Future | None:
+    def _scatter_state(self, *, always: bool = False) -> Future | None:
         """Scatter the state, unless workers can make it themselves or have it already."""
-        if not always and (self.rounds or (self.plan.fresh and self.standing.round == 0)):
+        if not always and (self.rounds or (self.plan.fresh and self.progress.round == 0)):
             return None
-        for _ in range(MOST_FAULTS):
+        for _ in range(MAX_FAILURES):
             try:
                 return self.client.scatter([self.learner.state_dict(copy=False)], hash=False)[0]
-            except OSError:  # to a worker that has died, of which the scheduler has yet to hear
+            except OSError:  # the worker has died and the scheduler does not know it yet
                 time.sleep(PAUSE)
                 self.client.wait_for_workers(1, timeout=300)
-        raise ClusterError(f"the state was lost on its way {MOST_FAULTS} times; see the workers' logs")
+        raise ClusterError(f"sending the state failed {MAX_FAILURES} times; see the logs of the workers")
 
-    def _submit(self, places: Places, number: int, submitted: deque[_Submitted]) -> _Submitted:
+    def _submit(self, schedule: Schedule, number: int, submitted: deque[_Submitted]) -> _Submitted:
         share = max(self.plan.rows // self.plan.lanes, 1)
         rows = min(share, FIRST_ROWS << min(number, 40)) if self.plan.fresh else share
-        name, after = f"{self.run_name}-{self._attempt}", places.copy()
+        name, after = f"{self.run_name}-{self._attempt}", schedule.copy()
         moves = after.take(rows)
-        turned = after.number > places.number
-        if turned:
-            self._settle_homes()
+        new_pass = after.number > schedule.number
+        if new_pass:
+            self._assign_workers()
         base = self._base
-        if turned and self._uneven and base is None:
-            base = self._scattered(always=True)
+        if new_pass and self._uneven and base is None:
+            base = self._scatter_state(always=True)
         last = submitted[-1].update if submitted else self._last
         if base is not None:
             last = []
         self._uneven = None in moves
-        futures, kept, jobs = [], [], []
+        futures, kept, tasks = [], [], []
         for lane, slices in enumerate(moves):
             if slices is None:
                 continue
-            job = Job(
+            task = LaneTask(
                 self.run_name,
                 number,
                 lane,
@@ -241,78 +242,78 @@ class Rounds:
                 after.number == 0,
                 self.plan.fresh,
                 self._settings,
-                self._labelled,
+                self._encode,
                 tuple(Slice(k, start, stop) for k, (_, start, stop) in enumerate(slices)),
-                Place() if turned else None if submitted else places.places[lane],
+                LanePosition() if new_pass else None if submitted else schedule.positions[lane],
                 self.plan.tally,
                 self.plan.held_out,
             )
             data = self._data(after, lane, slices)
-            jobs.append(job)
+            tasks.append(task)
             kept.append(data)
             futures.append(
                 self.client.submit(
                     learn_lane,
-                    job,
+                    task,
                     data,
                     base,
                     last,
                     key=f"{name}-learn-{number}-{lane}",
-                    workers=self._homes[lane],
+                    workers=self._lane_workers[lane],
                     allow_other_workers=True,
                     retries=RETRIES,
                 )
             )
         self._forget(after)
         update = futures if len(futures) <= DIRECT else [tree(self.client, add, futures, f"{name}-add-{number}")]
-        told = self.client.submit(news, update, key=f"{name}-news-{number}", priority=PRIORITY)
+        report = self.client.submit(report_round, update, key=f"{name}-report-{number}", priority=PRIORITY)
         at_most = sum(sum(stop - start for _, start, stop in one) or rows for one in moves if one is not None)
-        return _Submitted(number, told, update, after, at_most, jobs[0], self._uneven, [*kept, *last, base])
+        return _Submitted(number, report, update, after, at_most, tasks[0], self._uneven, [*kept, *last, base])
 
-    def _data(self, places: Places, lane: int, slices: list[tuple[int, int, int]]) -> Any:
+    def _data(self, schedule: Schedule, lane: int, slices: list[tuple[int, int, int]]) -> Any:
         """Return the partitions of a lane's slices, or all its files."""
         if not self.parts.from_files:
             for part, _, _ in slices:
                 if part not in self._loaded:
-                    self._loaded[part] = self.parts.parts[part].load(self.client, self._homes[lane])
+                    self._loaded[part] = self.parts.parts[part].load(self.client, self._lane_workers[lane])
             return [self._loaded[part] for part, _, _ in slices]
-        at = places.number, lane
+        at = schedule.number, lane
         if at not in self._files:
-            files = [self.parts.parts[part].data for part in places.lanes[lane]]
-            self._files[at] = self.client.submit(list, files, key=f"{self.run_name}-files-{places.number}-{lane}")
+            files = [self.parts.parts[part].data for part in schedule.lanes[lane]]
+            self._files[at] = self.client.submit(list, files, key=f"{self.run_name}-files-{schedule.number}-{lane}")
         return self._files[at]
 
-    def _forget(self, places: Places) -> None:
-        """Let go of partitions that no later round of this pass needs, unless they stay in memory all the same."""
-        needed = places.needed()
-        for part in [part for part in self._loaded if part not in needed and not self.parts.parts[part].held]:
+    def _forget(self, schedule: Schedule) -> None:
+        """Release partitions that no later round of this pass needs, unless they stay in memory anyway."""
+        needed = schedule.needed()
+        for part in [part for part in self._loaded if part not in needed and not self.parts.parts[part].in_memory]:
             del self._loaded[part]
 
     # ---- the end of a round
 
-    _last: Sequence[Future] = ()  # the update that brings workers to the state of the next round,
+    _last: Sequence[Future] = ()  # the update to the state of the next round,
     _base: Future | None = None  # or that state
     _mark: _Mark
-    _uneven = False  # as of the round submitted last
-    _at = 0  # rounds behind us, counted again where they are learned again
+    _uneven = False  # of the round submitted last
+    _at = 0  # rounds finished, counted again when learned again
 
-    def _ended(self, entry: _Submitted) -> News | None:
-        """Return what is told of a round, or None if it has to begin again."""
-        told: News | None = _result(entry.news)
-        if told is None or told.behind:
+    def _wait_for(self, entry: _Submitted) -> RoundReport | None:
+        """Wait for the report of a round; None if the round has to be learned again."""
+        report: RoundReport | None = _result(entry.report)
+        if report is None or report.stale:
             return None
         self._last = entry.update
-        return told
+        return report
 
-    def _synchronized(self, entry: _Submitted) -> bool:
-        """Bring the learner to the state behind a round; nothing else is under way. Tell whether a worker had it."""
-        job = replace(entry.job, round=entry.number + 1)
+    def _fetch_state(self, entry: _Submitted) -> bool:
+        """Load the state after a round into the learner; return whether a worker had it."""
+        task = replace(entry.task, round=entry.number + 1)
         state = self.client.submit(
             state_of,
-            job,
+            task,
             entry.update,
             key=f"{self.run_name}-{self._attempt}-state-{entry.number}",
-            workers=self._homes[job.lane],
+            workers=self._lane_workers[task.lane],
             allow_other_workers=True,
         )
         arrays = _result(state)
@@ -323,58 +324,58 @@ class Rounds:
         return True
 
     def _recover(self) -> None:
-        """Begin a round again: with other names, as Dask keeps what became of a name."""
-        self._attempt, self._faults, self._last = self._attempt + 1, self._faults + 1, ()
-        if self._faults > MOST_FAULTS:
-            raise ClusterError(f"round {self.standing.round} was lost {MOST_FAULTS} times; see the workers' logs")
+        """Prepare to learn rounds again, under new task names, since Dask remembers results by name."""
+        self._attempt, self._failures, self._last = self._attempt + 1, self._failures + 1, ()
+        if self._failures > MAX_FAILURES:
+            raise ClusterError(f"round {self.progress.round} failed {MAX_FAILURES} times; see the logs of the workers")
         self._loaded.clear()
         self._files.clear()
         self.client.wait_for_workers(1, timeout=300)
-        self._settle_homes()
+        self._assign_workers()
 
-    def _settle_homes(self) -> None:
-        """Give each lane a worker to stay at, as long as it lives."""
+    def _assign_workers(self) -> None:
+        """Assign a worker to each lane."""
         while not (found := self.client.nthreads()):  # all have died
             self.client.wait_for_workers(1, timeout=300)
         slots = [address for address, threads in sorted(found.items()) for _ in range(threads)]
-        self._homes = [[slots[i * len(slots) // self.plan.lanes % len(slots)]] for i in range(self.plan.lanes)]
+        self._lane_workers = [[slots[i * len(slots) // self.plan.lanes % len(slots)]] for i in range(self.plan.lanes)]
 
     def _pass_ended(self) -> bool:
-        """Tell that the pass has ended in which the run stands; return whether to go on."""
+        """Report the end of the pass; return whether to continue."""
         return self._on_pass is None or self._on_pass()
 
-    def _tell(self, told: News, places: Places, seconds: float) -> None:
-        standing, self._faults = self.standing, 0
-        standing.round += 1
-        if places.number > standing.number:
+    def _record_round(self, report: RoundReport, schedule: Schedule, seconds: float) -> None:
+        progress, self._failures = self.progress, 0
+        progress.round += 1
+        if schedule.number > progress.number:
             self._pass_ended()
-            standing.number, standing.pass_rows = places.number, 0
-        rows = sum(lane.rows for lane in told.told)
-        standing.rows += rows
-        standing.pass_rows += rows
-        standing.n_bytes += sum(lane.n_bytes for lane in told.told)
-        standing.bad_labels += sum(lane.bad_labels for lane in told.told)
-        standing.zeros |= any(lane.seen[0] for lane in told.told)
-        standing.negatives |= any(lane.seen[1] for lane in told.told)
-        standing.places, standing.done = list(places.places), list(places.done)
-        standing.skipped = sum(place.left_out for place in places.places)
+            progress.number, progress.pass_rows = schedule.number, 0
+        rows = sum(lane.rows for lane in report.reports)
+        progress.rows += rows
+        progress.pass_rows += rows
+        progress.n_bytes += sum(lane.n_bytes for lane in report.reports)
+        progress.bad_labels += sum(lane.bad_labels for lane in report.reports)
+        progress.zeros |= any(lane.seen[0] for lane in report.reports)
+        progress.negatives |= any(lane.seen[1] for lane in report.reports)
+        progress.positions, progress.done = list(schedule.positions), list(schedule.done)
+        progress.skipped = sum(position.bad_rows for position in schedule.positions)
         if not rows:
             return
-        before = (0.0, 0.0) if told.exact else self.losses
-        self.losses = before[0] + float(told.losses[0]), before[1] + float(told.losses[1])
-        workers = len(set(map(tuple, self._homes)))
-        sent = told.n_bytes * (workers - 1)
-        if workers > 1 and len(told.told) > DIRECT:
-            sent = sum(lane.sent for lane in told.told) + told.n_bytes * workers
+        before = (0.0, 0.0) if report.exact else self.losses
+        self.losses = before[0] + float(report.losses[0]), before[1] + float(report.losses[1])
+        workers = len(set(map(tuple, self._lane_workers)))
+        sent = report.n_bytes * (workers - 1)
+        if workers > 1 and len(report.reports) > DIRECT:
+            sent = sum(lane.sent for lane in report.reports) + report.n_bytes * workers
         mean_loss = self.losses[0] / self.losses[1] if self.losses[1] > 0.0 else math.nan
-        ended = Round(standing.round, rows, standing.rows, mean_loss, sent, seconds)
+        ended = Round(progress.round, rows, progress.rows, mean_loss, sent, seconds)
         self.rounds.append(ended)
         if self._on_round is not None:
-            self._on_round(ended, told.told)
+            self._on_round(ended, report.reports)
 
 
 def _result(future: Future) -> Any:
-    """Return a task's result, None if it was lost with its worker."""
+    """Return the result of a task, None if it was lost with its worker."""
     try:
         return future.result()
     except LOST:

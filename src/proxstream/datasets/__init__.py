@@ -1,7 +1,7 @@
 """Well-known data sets, read from a folder that the user names: what the papers' experiments run on.
 
 Nothing is shipped and nothing is downloaded unless `fetch=True` asks for it. A loader returns a `Split` of two parts,
-`train` and `test`; a file that is missing is an error that tells the folder, the file and where such data come from.
+`train` and `test`; a file that is missing is an error that names the folder, the file and where to get such data.
 
 | loader | files | a part is |
 |---|---|---|
@@ -15,10 +15,9 @@ Nothing is shipped and nothing is downloaded unless `fetch=True` asks for it. A 
 from __future__ import annotations
 
 from .images import load_mnist
-from .ranking import load_ranking
 from .records import Ranked, Rows, Split, Table, Texts
 from .tables import load_adult, load_census
-from .text import load_newsgroups, load_text
+from .text import load_newsgroups, load_ranking, load_text
 
 __all__ = [
     "Ranked",

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from .._checks import Array
-from .files import content, fetched, find
-from .records import Rows, Split
+from ..core.validation import Array
+from .records import Rows, Split, content, fetched, find
 
 SOURCE = "yann.lecun.com/exdb/mnist or one of its many mirrors; fetch=True gets the data from OpenML"
 BYTES = 0x08  # the idx code of an unsigned byte
@@ -33,7 +32,7 @@ def load_mnist(folder: str | Path, *, fetch: bool = False) -> Split[Rows]:
     >>> from proxstream.datasets import load_mnist
     >>> load_mnist("no/such")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    FileNotFoundError: no/such: there is no such folder; it should hold train-images-idx3-ubyte, from ...
+    FileNotFoundError: no/such: no such folder; it should contain train-images-idx3-ubyte, from ...
 
     References
     ----------

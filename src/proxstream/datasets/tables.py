@@ -10,8 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .files import content, fetched, find
-from .records import Split, Table
+from .records import Split, Table, content, fetched, find
 
 NUMBER, CATEGORY, WEIGHT = "number", "category", "weight"
 
@@ -113,15 +112,15 @@ def load_census(folder: str | Path) -> Split[Table | None]:
 
     Returns
     -------
-    Two tables, None for a part whose file is not there; y is +1 above 50,000 a year, and the weights, which tell how
-    many people a row stands for, are apart from the columns.
+    Two tables, None for a part whose file is not there; y is +1 above 50,000 a year, and the weights, which say how
+    many people a row represents, are separate from the columns.
 
     Examples
     --------
     >>> from proxstream.datasets import load_census
     >>> load_census("no/such")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    FileNotFoundError: no/such: there is no such folder; it should hold census-income.data, from ...
+    FileNotFoundError: no/such: no such folder; it should contain census-income.data, from ...
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Text: the 20 newsgroups as they were written, and any corpus that is kept as svmlight rows, such as RCV1."""
+"""Text: the 20 newsgroups, corpora as svmlight rows such as RCV1, and rows in queries (svmlight with query ids)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from .files import fetched, find
-from .records import Rows, Split, Texts
+from ..core.validation import Array
+from .records import Ranked, Rows, Split, Texts, fetched, find
 
 SOURCE = "qwone.com/~jason/20Newsgroups; fetch=True gets the data through scikit-learn"
 PARTS = ("20news-bydate-train", "20news-bydate-test")
@@ -22,7 +22,7 @@ def load_newsgroups(folder: str | Path, *, fetch: bool = False) -> Split[Texts]:
     Parameters
     ----------
     folder
-        Holds the folders 20news-bydate-train and 20news-bydate-test, with a folder a group and a file a post, or the
+        Contains 20news-bydate-train and 20news-bydate-test, with one folder per group and one file per post, or the
         archive 20news-bydate.tar.gz of the two.
     fetch
         Get the data through scikit-learn, which keeps them in the folder.
@@ -98,14 +98,13 @@ def load_text(file: str | Path, *, zero_based: bool = True, dtype: object = np.f
     """
     from scipy.sparse import csr_matrix, vstack
 
-    from ..streams import open_stream
+    from ..io import open_stream
 
     if not Path(file).is_file():
         raise FileNotFoundError(
-            f"{file}: there is no such file; svmlight files, RCV1 among them, are had from "
-            "csie.ntu.edu.tw/~cjlin/libsvmtools/datasets"
+            f"{file}: no such file; get svmlight files, such as RCV1, from csie.ntu.edu.tw/~cjlin/libsvmtools/datasets"
         )
-    with open_stream(file, "svmlight", dtype=dtype, zero_based=zero_based, qid=False) as stream:
+    with open_stream(file, "svmlight", dtype=dtype, zero_based=zero_based, qid=False, max_features=1 << 31) as stream:
         blocks = [chunk.rows for chunk in stream.chunks()]
     if not blocks:
         raise ValueError(f"{file}: it holds no rows")
@@ -130,7 +129,7 @@ def _unpacked(archive: Path) -> dict[str, dict[tuple[str, str], str]]:
                 if stored is not None:
                     posts[part][inside[0], inside[1]] = stored.read().decode("latin-1")
     except (tarfile.TarError, EOFError) as error:
-        raise ValueError(f"{archive}: it is no whole tar archive: {error}") from None
+        raise ValueError(f"{archive}: not a complete tar archive: {error}") from None
     return posts
 
 
@@ -153,3 +152,68 @@ def _from_sklearn(folder: str | Path) -> Split[Texts]:
         texts = [bunch.data[i] for i in order]
         parts.append(Texts(texts, bunch.target[order].astype(np.int64), tuple(bunch.target_names)))
     return Split(*parts)
+
+
+RANKING_SOURCE = "microsoft/LightGBM, examples/lambdarank, or (train.txt, test.txt) from Microsoft's LETOR collections"
+RANKING_FILES = {"train": ["rank.train", "train.txt"], "test": ["rank.test", "test.txt"]}
+
+
+def load_ranking(folder: str | Path) -> Split[Ranked]:
+    """Load rows in queries.
+
+    Parameters
+    ----------
+    folder
+        Holds rank.train and rank.test (or train.txt and test.txt): svmlight text with `qid:` in every row, or without
+        and a file of the same name and `.query` beside it, which has the number of rows of each query in turn.
+
+    Returns
+    -------
+    Two parts, of the same width.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import mkdtemp
+    >>> from proxstream.datasets import load_ranking
+    >>> folder = Path(mkdtemp())
+    >>> for part in ("train", "test"):
+    ...     _ = (folder / f"rank.{part}").write_text("2 1:0.5\\n0 1:0.1\\n1 2:1\\n")
+    ...     _ = (folder / f"rank.{part}.query").write_text("2\\n1\\n")
+    >>> load_ranking(folder).train.query
+    array([0, 0, 1])
+    """
+    parts = [_part(folder, part) for part in RANKING_FILES]
+    width = max(part.X.shape[1] for part in parts)
+    for part in parts:
+        part.X.resize(part.X.shape[0], width)
+    return Split(*parts)
+
+
+def _part(folder: str | Path, name: str) -> Ranked:
+    file = find(folder, RANKING_FILES[name], RANKING_SOURCE)
+    sizes = file.with_name(file.name.removesuffix(".gz") + ".query")
+    rows = load_text(file)
+    query = _of_sizes(sizes, file, len(rows)) if sizes.exists() else _of_rows(file)
+    return Ranked(rows.X, rows.y, query)
+
+
+def _of_sizes(sizes: Path, file: Path, n_rows: int) -> Array:
+    try:
+        counts = np.array(sizes.read_text().split(), dtype=np.int64)
+    except ValueError as error:
+        raise ValueError(f"{sizes}: it must hold the number of rows of each query: {error}") from None
+    if counts.sum() != n_rows or (counts < 0).any():
+        raise ValueError(f"{sizes}: the queries' sizes must add up to the {n_rows} rows of {file.name}")
+    return np.repeat(np.arange(len(counts)), counts)
+
+
+def _of_rows(file: Path) -> Array:
+    from ..io import open_stream
+
+    with open_stream(file, "svmlight") as stream:
+        found = [chunk.qid for chunk in stream.chunks()]
+    if any(qid is None for qid in found):
+        beside = file.name.removesuffix(".gz") + ".query"
+        raise ValueError(f"{file}: its rows have no qid, and there is no file {beside} next to it")
+    return np.concatenate([qid for qid in found if qid is not None])

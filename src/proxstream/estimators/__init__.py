@@ -1,6 +1,6 @@
 """Estimators: the learners as scikit-learn knows models.
 
-Thin faces of `proxstream.learner.Learner`. They check what comes in, turn it into row blocks, and read the model back;
+Thin faces of `proxstream.Learner`. They check what comes in, turn it into row blocks, and read the model back;
 what is learned, and how, is the learner's.
 
 | estimator          | learns                                  | losses                                     |

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import _checks
-from ..batch import Problem, Solution, certified
-from ..losses import Loss
-from ..penalties import Penalty
-from .batch import BatchClassifier, BatchEstimator, BatchRegressor
+from ..batch import Problem, Solution, dispatch as certified
+from ..core import validation as _checks
+from ..core.losses import Loss
+from ._batch import DEFAULT_PENALTY, BatchClassifier, BatchEstimator, BatchRegressor
+from ._params import PenaltyLike
 
 
 class _Certified(BatchEstimator):
@@ -41,7 +41,7 @@ class CertifiedClassifier(BatchClassifier, _Certified):
         P(w, b) = (sum_i c_i phi(<w, x_i> + b, y_i)) / (sum_i c_i)  +  Psi(w)
 
     where phi is the loss, Psi the penalty, c_i the weight of row i and b the intercept, which is never penalized, until
-    the duality gap, an upper bound on P(w, b) - min P that is computed afresh on this very objective, is at most
+    the duality gap, an upper bound on P(w, b) - min P computed from scratch on this objective, is at most
     tol * max(|primal|, |dual|).
 
     Smooth losses under L1, L2 or the elastic net are solved on the primal by Newton's method, or by Prox-SDCA where
@@ -57,8 +57,9 @@ class CertifiedClassifier(BatchClassifier, _Certified):
     loss : str or Loss
         "logistic", "hinge", "squared_hinge", "smoothed_hinge", "perceptron", "softmax", "multiclass_hinge", any of them
         with parameters as in "smoothed_hinge(0.5)".
-    penalty : Penalty, optional
-        Psi, such as L1(1e-4), ElasticNet(1e-4, 1e-4) or L2([...]) with a strength for each feature. None is L2(1e-4).
+    penalty : Penalty or str
+        Psi, such as L1(1e-4), "elastic_net(1e-4, 1e-4)" or L2([...]) with a strength for each feature. None is no
+        penalty, which no solver takes yet: a TypeError.
     solver : {"auto", "sdca", "newton"}
         "auto" chooses by the data, the loss and the penalty.
     tol : float
@@ -67,7 +68,7 @@ class CertifiedClassifier(BatchClassifier, _Certified):
         Passes of Prox-SDCA, steps of Newton's method.
     fit_intercept : bool
     n_threads : int
-        Of the solver's passes, or of classes against the rest; docs/certified.md tells what each solver shares out.
+        Of the solver's passes, or of classes against the rest; docs/certified.md lists what each solver parallelizes.
     random_state : int, RandomState or None
         For the order of rows in Prox-SDCA.
     warm_start : bool
@@ -75,7 +76,7 @@ class CertifiedClassifier(BatchClassifier, _Certified):
     class_weight : dict, "balanced" or None
         What multiplies the weights of a class's rows.
     multi_class : {"auto", "one_vs_rest"}
-        With more than two classes: as told above, or one class against the rest whatever the binary loss.
+        With more than two classes: as described above, or one class against the rest whatever the binary loss.
 
     Attributes
     ----------
@@ -115,7 +116,7 @@ class CertifiedClassifier(BatchClassifier, _Certified):
     def __init__(
         self,
         loss: Loss | str = "logistic",
-        penalty: Penalty | None = None,
+        penalty: PenaltyLike = DEFAULT_PENALTY,
         solver: str = "auto",
         tol: float = 1e-4,
         max_epochs: int = 1000,
@@ -147,7 +148,7 @@ class CertifiedRegressor(BatchRegressor, _Certified):
         P(w, b) = (sum_i c_i phi(<w, x_i> + b, y_i)) / (sum_i c_i)  +  Psi(w)
 
     where phi is the loss, Psi the penalty, c_i the weight of row i and b the intercept, which is never penalized, until
-    the duality gap, an upper bound on P(w, b) - min P that is computed afresh on this very objective, is at most
+    the duality gap, an upper bound on P(w, b) - min P computed from scratch on this objective, is at most
     tol * max(|primal|, |dual|). With L1 and the squared loss this is the lasso, with ElasticNet the elastic net.
 
     Parameters
@@ -156,8 +157,9 @@ class CertifiedRegressor(BatchRegressor, _Certified):
         "squared" (with a factor 1/2), "absolute", "huber", "epsilon_insensitive", "quantile", "poisson", any of them
         with parameters as in "quantile(0.9)". With "poisson", for counts y >= 0, `predict` returns the mean
         e^(<w, x> + b).
-    penalty : Penalty, optional
-        Psi, such as L1(1e-4), ElasticNet(1e-4, 1e-4) or L2([...]) with a strength for each feature. None is L2(1e-4).
+    penalty : Penalty or str
+        Psi, such as L1(1e-4), "elastic_net(1e-4, 1e-4)" or L2([...]) with a strength for each feature. None is no
+        penalty, which no solver takes yet: a TypeError.
     solver : {"auto", "sdca", "newton"}
         "auto" chooses by the data, the loss and the penalty.
     tol : float
@@ -166,7 +168,7 @@ class CertifiedRegressor(BatchRegressor, _Certified):
         Passes of Prox-SDCA, steps of Newton's method.
     fit_intercept : bool
     n_threads : int
-        Of the solver's passes, or of classes against the rest; docs/certified.md tells what each solver shares out.
+        Of the solver's passes, or of classes against the rest; docs/certified.md lists what each solver parallelizes.
     random_state : int, RandomState or None
         For the order of rows in Prox-SDCA.
     warm_start : bool
@@ -204,7 +206,7 @@ class CertifiedRegressor(BatchRegressor, _Certified):
     def __init__(
         self,
         loss: Loss | str = "squared",
-        penalty: Penalty | None = None,
+        penalty: PenaltyLike = DEFAULT_PENALTY,
         solver: str = "auto",
         tol: float = 1e-4,
         max_epochs: int = 1000,

@@ -9,15 +9,17 @@ import numpy as np
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 
-from .. import _checks, losses
-from .._checks import Array
-from ..algorithms import AROW, Algorithm
-from ..learner import Learner
-from ..losses import Loss
-from ..penalties import Penalty
-from .base import StreamEstimator
-from .classifies import Classifies
-from .rows import Batch, encoded
+from ..core import losses, validation as _checks
+from ..core.algorithms import AROW
+from ..core.losses import Loss
+from ..core.parsing import as_algorithm
+from ..core.validation import Array
+from ..data.batches import Batch
+from ..data.labels import LabelEncoder, class_weighted
+from ..learner.learner import Learner
+from ._base import StreamEstimator
+from ._classifier import Classifies
+from ._params import AlgorithmLike, PenaltyLike
 
 # The same loss for two classes, with one vector of weights, and for more, with one a class.
 TWINS = {"logistic": "softmax", "hinge": "multiclass_hinge"}
@@ -31,7 +33,7 @@ class StreamClassifier(Classifies, StreamEstimator):
         (sum_i c_i phi(<w, x_i> + b, y_i)) / (sum_i c_i)  +  Psi(w)
 
     where phi is the loss, Psi the penalty, c_i the weight of row i and b the intercept, which is never penalized. With
-    penalty_weight="once", where an algorithm has it, Psi stands once beside the sum of the losses in place of their
+    penalty_weight="once", where an algorithm has it, Psi is added once to the sum of the losses in place of their
     mean, so that it matters less the longer the stream is.
 
     A model is a function of the sequence of rows: `fit` in one call, `partial_fit` in any batches, dense or sparse,
@@ -43,13 +45,13 @@ class StreamClassifier(Classifies, StreamEstimator):
 
     Parameters
     ----------
-    algorithm : Algorithm, optional
-        How to learn. None is `AutoFTRL()`, which needs no rate.
+    algorithm : Algorithm or str, optional
+        How to learn, such as RDA(gamma=2.0) or "rda(gamma=2)". None is `AutoFTRL()`, which needs no rate.
     loss : str or Loss
         "logistic", "hinge", "squared_hinge", "smoothed_hinge", "perceptron", "softmax", "multiclass_hinge", any of them
-        with parameters as in "smoothed_hinge(0.5)", or a loss of one's own.
-    penalty : Penalty, optional
-        Psi, such as L1(1e-4) or L1(1e-4) + NonNegative(). None is no penalty.
+        with parameters as in "smoothed_hinge(0.5)", or a custom loss.
+    penalty : Penalty or str, optional
+        Psi, such as L1(1e-4) or "l1(1e-4) + nonnegative". None is no penalty.
     passes : int
         How often `fit` (and `fit_stream`, if the stream can be read again) goes over the rows.
     shuffle : bool
@@ -58,16 +60,20 @@ class StreamClassifier(Classifies, StreamEstimator):
         Predict with the mean of all weights played, where the algorithm can keep it.
     fit_intercept : bool
     n_threads : int
-        More than one: lock-free threads that share the model; faster, and not the same bits each time.
+        If > 1, update the model from several threads without locks: faster, but not bit-reproducible.
     random_state : int, RandomState or None
         For `shuffle`.
     class_weight : dict, "balanced" or None
         What multiplies the weights of a class's rows. "balanced" makes all classes weigh the same, and is for `fit`
         alone, which can count them.
     multi_class : {"auto", "one_vs_rest"}
-        With more than two classes: as told above, or one class against the rest whatever the binary loss.
+        With more than two classes: as described above, or one class against the rest whatever the binary loss.
     verbose : int
-        1 shows a bar on stderr, with rows a second and the progressive loss.
+        1 shows a bar on stderr, with rows per second and the progressive loss.
+    callbacks : list of callables, optional
+        Each is called with the `PassRecord` of every pass; a true return value ends the fit. Not stored in model files.
+    features : FeatureSpec, optional
+        How the columns of data frames become features, text columns too. None takes frames of numbers as matrices.
 
     Attributes
     ----------
@@ -84,6 +90,8 @@ class StreamClassifier(Classifies, StreamEstimator):
     progressive_loss_ : float
         The weighted mean loss of predictions made before each row was learned (first pass): an honest estimate that
         costs no data. One-vs-rest: the sum over the classes' problems.
+    history_ : list of PassRecord(epoch, rows, progressive_loss, nnz, seconds)
+        One for each pass of `fit` or `fit_stream`; `partial_fit` adds none, and model files leave it out.
 
     Examples
     --------
@@ -107,9 +115,9 @@ class StreamClassifier(Classifies, StreamEstimator):
 
     def __init__(
         self,
-        algorithm: Algorithm | None = None,
+        algorithm: AlgorithmLike = None,
         loss: Loss | str = "logistic",
-        penalty: Penalty | None = None,
+        penalty: PenaltyLike = None,
         passes: int = 1,
         shuffle: bool = False,
         average: bool = False,
@@ -119,22 +127,36 @@ class StreamClassifier(Classifies, StreamEstimator):
         class_weight: Any = None,
         multi_class: str = "auto",
         verbose: int = 0,
+        callbacks: Any = None,
+        features: Any = None,
     ) -> None:
         super().__init__(
-            algorithm, loss, penalty, passes, shuffle, average, fit_intercept, n_threads, random_state, verbose
+            algorithm,
+            loss,
+            penalty,
+            passes,
+            shuffle,
+            average,
+            fit_intercept,
+            n_threads,
+            random_state,
+            verbose,
+            callbacks,
+            features,
         )
         self.class_weight = class_weight
         self.multi_class = multi_class
 
     # ---- learning
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn the rows from the start, in `passes` passes.
 
         Parameters
         ----------
-        X : array, sparse matrix or frame of shape (n_samples, n_features)
+        X : array, sparse matrix or frame of shape (n_samples, n_features), or RowBlock
         y : array of shape (n_samples,)
+            None takes the labels of a RowBlock, or the label column that `features` names.
             Labels of at least two classes.
         sample_weight : array of shape (n_samples,), optional
 
@@ -145,16 +167,18 @@ class StreamClassifier(Classifies, StreamEstimator):
         with self._kept_if_refused():
             X, y, c = self._checked(X, y, sample_weight, reset=True)
             check_classification_targets(y)
-            self._begin(np.unique(y), X.shape[1], X.dtype)
+            batch = Batch(X, y)
+            self._begin(np.unique(y), batch.n_features, batch.dtype)
             return self._fit(self._batch(X, y, c, counted=True))
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+    def partial_fit(self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn more rows, in one pass and in order.
 
         Parameters
         ----------
-        X : array, sparse matrix or frame of shape (n_samples, n_features)
+        X : array, sparse matrix or frame of shape (n_samples, n_features), or RowBlock
         y : array of shape (n_samples,)
+            None takes the labels of a RowBlock, or the label column that `features` names.
         classes : array, optional
             All classes that will ever come, for the first call. None takes those of the first call's y.
         sample_weight : array of shape (n_samples,), optional
@@ -168,7 +192,7 @@ class StreamClassifier(Classifies, StreamEstimator):
             X, y, c = self._checked(X, y, sample_weight, reset=first)
             check_classification_targets(y)
             self._know(Batch(X, y), classes, first)
-            return self._learned(self._batch(X, y, c))
+            return self._learn_more(self._batch(X, y, c), first=first)
 
     def fit_stream(self, stream: Iterable[Any], classes: Any = None, reset: bool = True) -> Self:
         """Learn a stream of batches; new features may turn up at any time.
@@ -184,7 +208,7 @@ class StreamClassifier(Classifies, StreamEstimator):
         classes : array, optional
             All classes that will ever come. None takes those of the first batch.
         reset : bool
-            Start anew, as `fit` does. False goes on from what the model knows, as `partial_fit` does.
+            Start from scratch, as `fit` does. False continues from the current model, as `partial_fit` does.
 
         Returns
         -------
@@ -192,9 +216,9 @@ class StreamClassifier(Classifies, StreamEstimator):
         """
         return self._stream(stream, reset, classes=classes)
 
-    def _taken(self, batch: Batch, *, first: bool, **told: Any) -> Batch:
+    def _prepare(self, batch: Batch, *, first: bool, **options: Any) -> Batch:
         check_classification_targets(batch.y)
-        self._know(batch, told["classes"], first)
+        self._know(batch, options["classes"], first)
         return self._batch(batch.X, batch.y, batch.c)
 
     def _know(self, batch: Batch, classes: Any, first: bool) -> None:
@@ -221,7 +245,7 @@ class StreamClassifier(Classifies, StreamEstimator):
         if self.multi_class == "one_vs_rest":
             if loss.kind != "binary":
                 raise ValueError(f"multi_class='one_vs_rest' takes a binary loss such as 'logistic', got {loss}")
-        elif n_outputs > 1 and not isinstance(self.algorithm, AROW):
+        elif n_outputs > 1 and not isinstance(as_algorithm(self.algorithm), AROW):
             loss = losses.get(TWINS.get(loss.name, loss))
         if n_outputs == 1:
             loss = losses.get({many: two for two, many in TWINS.items()}.get(loss.name, loss))
@@ -230,13 +254,11 @@ class StreamClassifier(Classifies, StreamEstimator):
 
     def _batch(self, X: Any, y: Array, c: Array, *, counted: bool = False) -> Batch:
         """Return the batch with labels as the loss knows them, and with the classes' weights."""
-        labels = encoded(y, self.classes_)
+        encoder, factors = LabelEncoder(self.classes_), None
+        numbers = encoder.encode(y, "; declare classes that come later up front, as partial_fit(X, y, classes=...)")
         if self.class_weight is not None:
-            told = compute_class_weight(self.class_weight, classes=self.classes_, y=y if counted else self.classes_)
-            c = told[labels] * (c if len(c) else 1.0)
-        if self._learner.n_outputs == 1:
-            return Batch(X, 2.0 * labels - 1.0, c)
-        return Batch(X, labels.astype(np.float64), c)
+            factors = compute_class_weight(self.class_weight, classes=self.classes_, y=y if counted else self.classes_)
+        return Batch(X, encoder.targets(numbers, self._learner.n_outputs), class_weighted(c, numbers, factors))
 
     # ---- predicting
 
@@ -245,7 +267,7 @@ class StreamClassifier(Classifies, StreamEstimator):
 
         Parameters
         ----------
-        X : array, sparse matrix, frame or RowBlock
+        X : array, sparse matrix, frame, RowBlock or what `open_stream` gives
 
         Returns
         -------

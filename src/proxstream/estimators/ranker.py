@@ -9,39 +9,39 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils import check_random_state
 
-from .._checks import Array, vector
-from ..algorithms import Algorithm
-from ..losses import Loss
-from ..metrics import pair_accuracy
-from ..penalties import Penalty
-from .base import StreamEstimator
-from .rows import Batch
+from ..core.losses import Loss
+from ..core.validation import Array, vector
+from ..data.batches import Batch
+from ..data.metrics import pair_accuracy
+from ._base import StreamEstimator
+from ._params import AlgorithmLike, PenaltyLike
+from ._rows import labelled_blocks
 
 
 class StreamRanker(StreamEstimator):
     """A sparse linear ranking that learns in one pass, from pairs of rows.
 
-    Rows belong to queries, told by `qid`, and y is their relevance: any numbers, the larger the better. Each row is
+    Rows belong to queries, given by `qid`, and y is their relevance: any numbers, the larger the better. Each row is
     paired with the rows of its query that came before it and differ in relevance. With the more relevant row first, the
     model follows the minimizer of
 
         (sum over pairs of c_ij phi(<w, x_i - x_j>, +1)) / (sum over pairs of c_ij)  +  Psi(w)
 
     where phi is the loss, Psi the penalty, and c_ij the geometric mean of the two rows' weights. An intercept would
-    cancel in every pair: there is none. With penalty_weight="once", where an algorithm has it, Psi stands once beside
+    cancel in every pair: there is none. With penalty_weight="once", where an algorithm has it, Psi is added once to
     the sum of the losses in place of their mean.
 
-    Rows of a query stand together. A model is a function of the sequence of rows: `fit` in one call, or `partial_fit`
+    Rows of a query must be adjacent. A model is a function of the sequence of rows: `fit` in one call, or `partial_fit`
     in any batches, also if one ends within a query, give the same model bit for bit (with one thread).
 
     Parameters
     ----------
-    algorithm : Algorithm, optional
-        How to learn. None is `AutoFTRL()`, which needs no rate.
+    algorithm : Algorithm or str, optional
+        How to learn, such as RDA(gamma=2.0) or "rda(gamma=2)". None is `AutoFTRL()`, which needs no rate.
     loss : str or Loss
         "ranking_hinge", or any binary loss: "logistic" on pairs is the loss of RankNet.
-    penalty : Penalty, optional
-        Psi, such as L1(1e-4) or L1(1e-4) + NonNegative(). None is no penalty.
+    penalty : Penalty or str, optional
+        Psi, such as L1(1e-4) or "l1(1e-4) + nonnegative". None is no penalty.
     passes : int
         How often `fit` (and `fit_stream`, if the stream can be read again) goes over the rows.
     shuffle : bool
@@ -49,16 +49,20 @@ class StreamRanker(StreamEstimator):
     average : bool
         Predict with the mean of all weights played, where the algorithm can keep it.
     fit_intercept : bool
-        Without effect: see above.
+        Without effect, and kept so that all stream estimators share one signature: see above.
     n_threads : int
-        More than one: lock-free threads that share the model; faster, and not the same bits each time.
+        If > 1, update the model from several threads without locks: faster, but not bit-reproducible.
     random_state : int, RandomState or None
         For `shuffle`, and for the draws of `pairs`.
     pairs : int, optional
-        At most so many partners for each row, drawn at random among those before it. None takes all: a query of m rows
+        At most so many partners for each row, sampled among those before it. None takes all: a query of m rows
         makes up to m (m - 1) / 2 pairs.
     verbose : int
-        1 shows a bar on stderr, with rows a second and the progressive loss.
+        1 shows a bar on stderr, with rows per second and the progressive loss.
+    callbacks : list of callables, optional
+        Each is called with the `PassRecord` of every pass; a true return value ends the fit. Not stored in model files.
+    features : FeatureSpec, optional
+        How the columns of data frames become features, text columns too. None takes frames of numbers as matrices.
 
     Attributes
     ----------
@@ -74,13 +78,15 @@ class StreamRanker(StreamEstimator):
         Weights that are not zero.
     progressive_loss_ : float
         The weighted mean loss of pairs before each was learned (first pass); NaN as long as there was none.
+    history_ : list of PassRecord(epoch, rows, progressive_loss, nnz, seconds)
+        One for each pass of `fit` or `fit_stream`; `partial_fit` adds none, and model files leave it out.
 
     Examples
     --------
     >>> import numpy as np, proxstream as ps
     >>> rng = np.random.default_rng(0)
     >>> X, qid = rng.normal(size=(1000, 20)), np.repeat(np.arange(100), 10)
-    >>> y = np.round(X[:, 0] + 10.0 * rng.normal(size=100)[qid])        # only the order within a query tells anything
+    >>> y = np.round(X[:, 0] + 10.0 * rng.normal(size=100)[qid])        # only the order within a query matters
     >>> model = ps.StreamRanker(ps.FTRLProximal(alpha=0.5), penalty=ps.L1(0.05)).fit(X, y, qid=qid)
     >>> np.flatnonzero(model.coef_), round(model.score(X, y, qid=qid), 2)
     (array([0]), 1.0)
@@ -94,9 +100,9 @@ class StreamRanker(StreamEstimator):
 
     def __init__(
         self,
-        algorithm: Algorithm | None = None,
+        algorithm: AlgorithmLike = None,
         loss: Loss | str = "ranking_hinge",
-        penalty: Penalty | None = None,
+        penalty: PenaltyLike = None,
         passes: int = 1,
         shuffle: bool = False,
         average: bool = False,
@@ -105,22 +111,36 @@ class StreamRanker(StreamEstimator):
         random_state: Any = None,
         pairs: int | None = None,
         verbose: int = 0,
+        callbacks: Any = None,
+        features: Any = None,
     ) -> None:
         super().__init__(
-            algorithm, loss, penalty, passes, shuffle, average, fit_intercept, n_threads, random_state, verbose
+            algorithm,
+            loss,
+            penalty,
+            passes,
+            shuffle,
+            average,
+            fit_intercept,
+            n_threads,
+            random_state,
+            verbose,
+            callbacks,
+            features,
         )
         self.pairs = pairs
 
-    def fit(self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, qid: Any = None, sample_weight: Any = None) -> Self:
         """Learn the rows from the start, in `passes` passes.
 
         Parameters
         ----------
-        X : array, sparse matrix or frame of shape (n_samples, n_features)
+        X : array, sparse matrix or frame of shape (n_samples, n_features), or RowBlock
         y : array of shape (n_samples,)
+            None takes the labels of a RowBlock, or the label column that `features` names.
             Relevance.
         qid : array of shape (n_samples,), optional
-            The query of each row, an integer; rows of a query stand together. None: all rows are one query.
+            The query of each row, an integer; rows of a query must be adjacent. None: all rows are one query.
         sample_weight : array of shape (n_samples,), optional
 
         Returns
@@ -129,19 +149,20 @@ class StreamRanker(StreamEstimator):
         """
         with self._kept_if_refused():
             X, y, c = self._checked(X, y, sample_weight, reset=True, y_numeric=True)
-            batch = self._taken(Batch(X, y, c, qid), first=True)
+            batch = self._prepare(Batch(X, y, c, qid), first=True)
             _check_together(batch.qid)
             return self._fit(batch)
 
-    def partial_fit(self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None) -> Self:
+    def partial_fit(self, X: Any, y: Any = None, qid: Any = None, sample_weight: Any = None) -> Self:
         """Learn more rows, in one pass and in order.
 
         Parameters
         ----------
-        X : array, sparse matrix or frame of shape (n_samples, n_features)
+        X : array, sparse matrix or frame of shape (n_samples, n_features), or RowBlock
         y : array of shape (n_samples,)
+            None takes the labels of a RowBlock, or the label column that `features` names.
         qid : array of shape (n_samples,), optional
-            The query of each row, an integer. A first row with the last qid of the call before goes on with its query.
+            The query of each row, an integer. A first row with the last qid of the call before continues its query.
         sample_weight : array of shape (n_samples,), optional
 
         Returns
@@ -151,7 +172,7 @@ class StreamRanker(StreamEstimator):
         first = not self.__sklearn_is_fitted__()
         with self._kept_if_refused():
             X, y, c = self._checked(X, y, sample_weight, reset=first, y_numeric=True)
-            return self._learned(self._taken(Batch(X, y, c, qid), first=first))
+            return self._learn_more(self._prepare(Batch(X, y, c, qid), first=first), first=first)
 
     def fit_stream(self, stream: Iterable[Any], reset: bool = True) -> Self:
         """Learn a stream of batches; new features may turn up at any time.
@@ -165,7 +186,7 @@ class StreamRanker(StreamEstimator):
             A later X may have more columns than the first, or fewer: those that are missing are zero. With `passes`
             above 1 it has to be an iterable that can be read again.
         reset : bool
-            Start anew, as `fit` does. False goes on from what the model knows, as `partial_fit` does.
+            Start from scratch, as `fit` does. False continues from the current model, as `partial_fit` does.
 
         Returns
         -------
@@ -173,7 +194,7 @@ class StreamRanker(StreamEstimator):
         """
         return self._stream(stream, reset)
 
-    def _taken(self, batch: Batch, *, first: bool, **told: Any) -> Batch:
+    def _prepare(self, batch: Batch, *, first: bool, **options: Any) -> Batch:
         y = vector("y", batch.y).astype(np.float64, copy=False)
         qid = _checked_qid(batch.qid, batch.n_rows)
         if first:
@@ -192,7 +213,7 @@ class StreamRanker(StreamEstimator):
 
         Parameters
         ----------
-        X : array, sparse matrix, frame or RowBlock
+        X : array, sparse matrix, frame, RowBlock or what `open_stream` gives
 
         Returns
         -------
@@ -205,7 +226,7 @@ class StreamRanker(StreamEstimator):
 
         Parameters
         ----------
-        X : array, sparse matrix, frame or RowBlock
+        X : array, sparse matrix, frame, RowBlock or what `open_stream` gives
 
         Returns
         -------
@@ -213,7 +234,7 @@ class StreamRanker(StreamEstimator):
         """
         return self._scores(X)
 
-    def score(self, X: Any, y: Any, qid: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, qid: Any = None) -> float:
         """Return the pair accuracy: the share of pairs in the right order, in the mean over queries.
 
         Pairs are rows of one query that differ in relevance; one with equal scores counts half. Random scores have 0.5.
@@ -221,8 +242,9 @@ class StreamRanker(StreamEstimator):
 
         Parameters
         ----------
-        X : array, sparse matrix or frame of shape (n_samples, n_features)
+        X : array, sparse matrix or frame of shape (n_samples, n_features), or RowBlock
         y : array of shape (n_samples,)
+            None takes the labels of a RowBlock, or the label column that `features` names.
         qid : array of shape (n_samples,), optional
             None: all rows are one query.
 
@@ -230,14 +252,18 @@ class StreamRanker(StreamEstimator):
         -------
         float in [0, 1]
         """
-        scores = self.predict(X)
+        if y is None:
+            parts = [(self.predict(rows), rows.y, _checked_qid(ids, rows.n_rows)) for rows, ids in labelled_blocks(X)]
+            scores, y, qid = (np.concatenate(column) for column in zip(*parts, strict=True))
+        else:
+            scores = self.predict(X)
         y = vector("y", y, scores.shape)
         qid = _checked_qid(qid, len(scores))
         order = np.argsort(qid, kind="stable")
         queries = np.split(order, np.flatnonzero(np.diff(qid[order])) + 1)
         found = [pair_accuracy(scores[query], y[query]) for query in queries]
-        told = [accuracy for accuracy in found if not np.isnan(accuracy)]
-        return float(np.mean(told)) if told else float("nan")
+        known = [accuracy for accuracy in found if not np.isnan(accuracy)]
+        return float(np.mean(known)) if known else float("nan")
 
 
 def _checked_qid(qid: Any, n_rows: int) -> Array:
@@ -245,7 +271,7 @@ def _checked_qid(qid: Any, n_rows: int) -> Array:
         return np.zeros(n_rows, np.int64)
     array = np.asarray(qid)
     if array.shape != (n_rows,) or array.dtype.kind not in "iu":
-        raise ValueError(f"qid must be one integer a row, {n_rows} in all, got {array.dtype} of shape {array.shape}")
+        raise ValueError(f"qid must be one integer per row, {n_rows} in all, got {array.dtype} of shape {array.shape}")
     return array.astype(np.int64, copy=False)
 
 
@@ -256,5 +282,5 @@ def _check_together(qid: Array) -> None:
     if len(first) < len(begins):
         again = begins[np.setdiff1d(np.arange(len(begins)), first)[0]]
         raise ValueError(
-            f"rows of a query must stand together, but qid {qid[again]} comes again at row {again}: sort by qid"
+            f"rows of a query must be adjacent, but qid {qid[again]} comes again at row {again}: sort by qid"
         )

@@ -6,18 +6,18 @@ from collections.abc import Iterable
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import RegressorMixin
 
-from .. import losses
-from .._checks import Array, vector
-from ..algorithms import Algorithm
-from ..losses import Loss
-from ..penalties import Penalty
-from .base import StreamEstimator
-from .rows import Batch
+from ..core.losses import Loss
+from ..core.validation import Array, vector
+from ..data.batches import Batch
+from ..data.rowblock import weights_or_ones
+from ._base import StreamEstimator
+from ._offset import absorbed, checked_offset
+from ._params import AlgorithmLike, PenaltyLike
+from ._regressor import Regresses
 
 
-class StreamRegressor(RegressorMixin, StreamEstimator):  # type: ignore[misc]
+class StreamRegressor(Regresses, StreamEstimator):
     """A sparse linear regression that learns in one pass, a row at a time.
 
     It follows the minimizer of
@@ -25,7 +25,7 @@ class StreamRegressor(RegressorMixin, StreamEstimator):  # type: ignore[misc]
         (sum_i c_i phi(<w, x_i> + b, y_i)) / (sum_i c_i)  +  Psi(w)
 
     where phi is the loss, Psi the penalty, c_i the weight of row i and b the intercept, which is never penalized. With
-    penalty_weight="once", where an algorithm has it, Psi stands once beside the sum of the losses in place of their
+    penalty_weight="once", where an algorithm has it, Psi is added once to the sum of the losses in place of their
     mean, so that it matters less the longer the stream is.
 
     A model is a function of the sequence of rows: `fit` in one call, `partial_fit` in any batches, dense or sparse,
@@ -33,14 +33,15 @@ class StreamRegressor(RegressorMixin, StreamEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    algorithm : Algorithm, optional
-        How to learn. None is `AutoFTRL()`, which needs no rate and does not mind the units of X and y.
+    algorithm : Algorithm or str, optional
+        How to learn, such as RDA(gamma=2.0) or "rda(gamma=2)". None is `AutoFTRL()`, which needs no rate and
+        does not depend on the units of X and y.
     loss : str or Loss
         "squared", "absolute", "huber", "epsilon_insensitive", "quantile", "poisson", any of them with parameters as in
-        "quantile(0.9)", or a loss of one's own. With "poisson", for counts y >= 0, `predict` returns the mean
+        "quantile(0.9)", or a custom loss. With "poisson", for counts y >= 0, `predict` returns the mean
         e^(<w, x> + b).
-    penalty : Penalty, optional
-        Psi, such as L1(1e-4) or L1(1e-4) + NonNegative(). None is no penalty.
+    penalty : Penalty or str, optional
+        Psi, such as L1(1e-4) or "l1(1e-4) + nonnegative". None is no penalty.
     passes : int
         How often `fit` (and `fit_stream`, if the stream can be read again) goes over the rows.
     shuffle : bool
@@ -49,11 +50,15 @@ class StreamRegressor(RegressorMixin, StreamEstimator):  # type: ignore[misc]
         Predict with the mean of all weights played, where the algorithm can keep it.
     fit_intercept : bool
     n_threads : int
-        More than one: lock-free threads that share the model; faster, and not the same bits each time.
+        If > 1, update the model from several threads without locks: faster, but not bit-reproducible.
     random_state : int, RandomState or None
         For `shuffle`.
     verbose : int
-        1 shows a bar on stderr, with rows a second and the progressive loss.
+        1 shows a bar on stderr, with rows per second and the progressive loss.
+    callbacks : list of callables, optional
+        Each is called with the `PassRecord` of every pass; a true return value ends the fit. Not stored in model files.
+    features : FeatureSpec, optional
+        How the columns of data frames become features, text columns too. None takes frames of numbers as matrices.
 
     Attributes
     ----------
@@ -69,6 +74,8 @@ class StreamRegressor(RegressorMixin, StreamEstimator):  # type: ignore[misc]
     progressive_loss_ : float
         The weighted mean loss of predictions made before each row was learned (first pass): an honest estimate that
         costs no data.
+    history_ : list of PassRecord(epoch, rows, progressive_loss, nnz, seconds)
+        One for each pass of `fit` or `fit_stream`; `partial_fit` adds none, and model files leave it out.
 
     Examples
     --------
@@ -88,9 +95,9 @@ class StreamRegressor(RegressorMixin, StreamEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        algorithm: Algorithm | None = None,
+        algorithm: AlgorithmLike = None,
         loss: Loss | str = "squared",
-        penalty: Penalty | None = None,
+        penalty: PenaltyLike = None,
         passes: int = 1,
         shuffle: bool = False,
         average: bool = False,
@@ -98,24 +105,42 @@ class StreamRegressor(RegressorMixin, StreamEstimator):  # type: ignore[misc]
         n_threads: int = 1,
         random_state: Any = None,
         verbose: int = 0,
+        callbacks: Any = None,
+        features: Any = None,
     ) -> None:
         super().__init__(
-            algorithm, loss, penalty, passes, shuffle, average, fit_intercept, n_threads, random_state, verbose
+            algorithm,
+            loss,
+            penalty,
+            passes,
+            shuffle,
+            average,
+            fit_intercept,
+            n_threads,
+            random_state,
+            verbose,
+            callbacks,
+            features,
         )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.target_tags.positive_only = str(self.loss) == "poisson"
+        loss = self._component("loss", self.loss)  # an invalid one is refused by fit
+        tags.target_tags.positive_only = getattr(loss, "link", None) == "log"
         return tags
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, offset: Any = None) -> Self:
         """Learn the rows from the start, in `passes` passes.
 
         Parameters
         ----------
-        X : array, sparse matrix or frame of shape (n_samples, n_features)
+        X : array, sparse matrix or frame of shape (n_samples, n_features), or RowBlock
         y : array of shape (n_samples,)
+            None takes the labels of a RowBlock, or the label column that `features` names.
         sample_weight : array of shape (n_samples,), optional
+        offset : array of shape (n_samples,), optional
+            Added to the scores, for the losses poisson, gamma and tweedie: log exposures. With poisson and tweedie it
+            takes a model without a penalty other than constraints: see docs/estimators.md.
 
         Returns
         -------
@@ -123,16 +148,20 @@ class StreamRegressor(RegressorMixin, StreamEstimator):  # type: ignore[misc]
         """
         with self._kept_if_refused():
             X, y, c = self._checked(X, y, sample_weight, reset=True, y_numeric=True)
-            return self._fit(self._taken(Batch(X, y, c), first=True))
+            return self._fit(self._with_offset(self._prepare(Batch(X, y, c), first=True), offset))
 
-    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None, offset: Any = None) -> Self:
         """Learn more rows, in one pass and in order.
 
         Parameters
         ----------
-        X : array, sparse matrix or frame of shape (n_samples, n_features)
+        X : array, sparse matrix or frame of shape (n_samples, n_features), or RowBlock
         y : array of shape (n_samples,)
+            None takes the labels of a RowBlock, or the label column that `features` names.
         sample_weight : array of shape (n_samples,), optional
+        offset : array of shape (n_samples,), optional
+            Added to the scores, for the losses poisson, gamma and tweedie: log exposures. With poisson and tweedie it
+            takes a model without a penalty other than constraints: see docs/estimators.md.
 
         Returns
         -------
@@ -141,7 +170,8 @@ class StreamRegressor(RegressorMixin, StreamEstimator):  # type: ignore[misc]
         first = not self.__sklearn_is_fitted__()
         with self._kept_if_refused():
             X, y, c = self._checked(X, y, sample_weight, reset=first, y_numeric=True)
-            return self._learned(self._taken(Batch(X, y, c), first=first))
+            batch = self._with_offset(self._prepare(Batch(X, y, c), first=first), offset)
+            return self._learn_more(batch, first=first)
 
     def fit_stream(self, stream: Iterable[Any], reset: bool = True) -> Self:
         """Learn a stream of batches; new features may turn up at any time.
@@ -155,7 +185,7 @@ class StreamRegressor(RegressorMixin, StreamEstimator):  # type: ignore[misc]
             A later X may have more columns than the first, or fewer: those that are missing are zero. With `passes`
             above 1 it has to be an iterable that can be read again.
         reset : bool
-            Start anew, as `fit` does. False goes on from what the model knows, as `partial_fit` does.
+            Start from scratch, as `fit` does. False continues from the current model, as `partial_fit` does.
 
         Returns
         -------
@@ -163,7 +193,7 @@ class StreamRegressor(RegressorMixin, StreamEstimator):  # type: ignore[misc]
         """
         return self._stream(stream, reset)
 
-    def _taken(self, batch: Batch, *, first: bool, **told: Any) -> Batch:
+    def _prepare(self, batch: Batch, *, first: bool, **options: Any) -> Batch:
         loss = self._loss() if first else self._learner.loss
         y = vector("y", batch.y).astype(np.float64, copy=False)
         loss.check_labels(y)
@@ -171,16 +201,34 @@ class StreamRegressor(RegressorMixin, StreamEstimator):  # type: ignore[misc]
             self._start(loss, 1, batch.n_features, batch.dtype, growing=True)
         return batch._replace(y=y)
 
-    def predict(self, X: Any) -> Array:
+    def _with_offset(self, batch: Batch, offset: Any) -> Batch:
+        """Return a batch whose labels and weights have taken in the offset."""
+        if offset is None:
+            return batch
+        rows = absorbed(self._learner.loss, batch.y, offset)
+        if not self._learner.penalty.is_constraint and not (rows.factors == 1.0).all():
+            raise ValueError(
+                f"offset with the loss {self._learner.loss} needs penalty=None or constraints in a stream estimator: "
+                "it acts by weights of rows, which would multiply the penalty too; CertifiedRegressor takes both"
+            )
+        c = weights_or_ones(batch.c, batch.n_rows)
+        shift = float(c @ rows.constants), float(c @ (1.0 - rows.factors))
+        return batch._replace(y=rows.y, c=c * rows.factors, shift=shift)
+
+    def predict(self, X: Any, offset: Any = None) -> Array:
         """Return the predictions, in the units of y.
 
         Parameters
         ----------
-        X : array, sparse matrix, frame or RowBlock
+        X : array, sparse matrix, frame, RowBlock or what `open_stream` gives
+        offset : array of shape (n_samples,), optional
+            Added to the scores, for the losses poisson, gamma and tweedie.
 
         Returns
         -------
         array of shape (n_samples,)
         """
         scores = self._scores(X)
-        return np.exp(scores) if isinstance(self._learner.loss, type(losses.poisson)) else scores
+        if offset is not None:
+            scores = scores + checked_offset(self._learner.loss, offset, len(scores))
+        return np.asarray(self._learner.loss.mean(scores))

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from ..batch import Problem, Solution
+from ..batch.centring import solve_centred
 from ..batch.sdca import Rule, net_terms, solve
-from ..losses import Loss
-from ..penalties import Penalty
-from .batch import BatchClassifier, BatchEstimator, BatchRegressor
+from ..core.losses import Loss
+from ._batch import DEFAULT_PENALTY, BatchClassifier, BatchEstimator, BatchRegressor
+from ._params import PenaltyLike
 
 
 class _SDCA(BatchEstimator):
@@ -32,18 +33,24 @@ class _SDCA(BatchEstimator):
             "tol": self.tol,
             "max_epochs": self.max_epochs,
             "seed": self._seed(),
-            "start": start,
             "n_threads": n_threads,
         }
         if problem.loss.kind == "multiclass":
-            from ..batch import multiclass
+            from ..batch.sdca import multiclass
 
             rule = Rule(strong_part=self.strong_part)
             if self._rule() != rule:
                 raise TypeError(f"{problem.loss} is solved with option='I', sampling='permutation' and output='last'")
-            return multiclass.solve(problem, accelerate=False, **common)
-        net_terms(problem.penalty, problem.n_features)
-        return solve(problem, rule=self._rule(), **common)
+
+            def solved(near: Problem, start: Solution | None) -> Solution:
+                return multiclass.solve(near, start=start, accelerate=False, **common)
+        else:
+            net_terms(problem.penalty, problem.n_features)
+
+            def solved(near: Problem, start: Solution | None) -> Solution:
+                return solve(near, start=start, rule=self._rule(), **common)
+
+        return solve_centred(problem, start, self.tol, solved)
 
 
 class SDCAClassifier(BatchClassifier, _SDCA):
@@ -54,7 +61,7 @@ class SDCAClassifier(BatchClassifier, _SDCA):
         P(w, b) = (sum_i c_i phi(<w, x_i> + b, y_i)) / (sum_i c_i)  +  Psi(w)
 
     where phi is the loss, Psi the penalty, c_i the weight of row i and b the intercept, which is never penalized, until
-    the duality gap, an upper bound on P(w, b) - min P that is computed afresh on this very objective, is at most
+    the duality gap, an upper bound on P(w, b) - min P computed from scratch on this objective, is at most
     tol * max(|primal|, |dual|). `CertifiedClassifier` solves the same problem and picks the fastest solver for it.
 
     Two classes have one vector of weights, classes_[1] being positive. With more, the logistic loss is the softmax and
@@ -66,9 +73,9 @@ class SDCAClassifier(BatchClassifier, _SDCA):
     loss : str or Loss
         "logistic", "hinge", "squared_hinge", "smoothed_hinge", "perceptron", "softmax", "multiclass_hinge", any of them
         with parameters as in "smoothed_hinge(0.5)".
-    penalty : Penalty, optional
+    penalty : Penalty or str
         Psi: L2, ElasticNet, sums of L1 and L2, with one strength or one for each feature; or L1 alone, by way of
-        `strong_part`. None is L2(1e-4).
+        `strong_part`. Prox-SDCA needs one: None, no penalty, is a TypeError.
     tol : float
         The relative duality gap to stop at.
     max_epochs : int
@@ -77,17 +84,17 @@ class SDCAClassifier(BatchClassifier, _SDCA):
         The step of the paper's Figure 1: "I" maximizes the dual over a row's variable, "II" to "V" (smooth losses
         alone) go a part of the way to minus the slope.
     sampling : {"permutation", "uniform"}
-        All rows in a new random order each pass, or rows drawn one by one.
+        All rows in a new random order each pass, or rows sampled one by one.
     output : {"last", "average", "random"}
         The last dual variables, their mean over all steps since `average_from`, or those of one such step by lot.
     average_from : int, optional
-        T_0 of the paper, in passes. None begins anew after passes 1, 2, 4, 8, ...
+        T_0 of the paper, in passes. None restarts after passes 1, 2, 4, 8, ...
     strong_part : {"l2", "q_norm"}
-        What stands in where a penalty has no squares: a vanishing ||w||_2^2 / 2 (the paper's section 3.1), or a
+        What is added where a penalty has no squares: a vanishing ||w||_2^2 / 2 (the paper's section 3.1), or a
         squared q-norm (3.2). The certificate is for the objective without it.
     fit_intercept : bool
     n_threads : int
-        More than one: lock-free threads (with output="last"); faster, and not the same bits each time.
+        If > 1, use several threads without locks (with output="last"): faster, but not bit-reproducible.
     random_state : int, RandomState or None
         For the order of rows.
     warm_start : bool
@@ -95,7 +102,7 @@ class SDCAClassifier(BatchClassifier, _SDCA):
     class_weight : dict, "balanced" or None
         What multiplies the weights of a class's rows.
     multi_class : {"auto", "one_vs_rest"}
-        With more than two classes: as told above, or one class against the rest whatever the binary loss.
+        With more than two classes: as described above, or one class against the rest whatever the binary loss.
 
     Attributes
     ----------
@@ -133,7 +140,7 @@ class SDCAClassifier(BatchClassifier, _SDCA):
     def __init__(
         self,
         loss: Loss | str = "logistic",
-        penalty: Penalty | None = None,
+        penalty: PenaltyLike = DEFAULT_PENALTY,
         tol: float = 1e-4,
         max_epochs: int = 1000,
         option: str = "I",
@@ -181,9 +188,9 @@ class SDCARegressor(BatchRegressor, _SDCA):
     loss : str or Loss
         "squared", "absolute", "huber", "epsilon_insensitive", "quantile", "poisson", any of them with parameters as in
         "quantile(0.9)".
-    penalty : Penalty, optional
+    penalty : Penalty or str
         Psi: L2, ElasticNet, sums of L1 and L2, with one strength or one for each feature; or L1 alone, by way of
-        `strong_part`. None is L2(1e-4).
+        `strong_part`. Prox-SDCA needs one: None, no penalty, is a TypeError.
     tol, max_epochs, option, sampling, output, average_from, strong_part : as in `SDCAClassifier`
     fit_intercept, n_threads, random_state, warm_start : as in `SDCAClassifier`
 
@@ -210,7 +217,7 @@ class SDCARegressor(BatchRegressor, _SDCA):
     def __init__(
         self,
         loss: Loss | str = "squared",
-        penalty: Penalty | None = None,
+        penalty: PenaltyLike = DEFAULT_PENALTY,
         tol: float = 1e-4,
         max_epochs: int = 1000,
         option: str = "I",

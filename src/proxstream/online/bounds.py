@@ -37,8 +37,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._checks import Array
-from ..algorithms import (
+from ..core.algorithms import (
     FTRL,
     RDA,
     SGD,
@@ -49,9 +48,10 @@ from ..algorithms import (
     MirrorDescent,
     TruncatedGradient,
 )
-from ..algorithms.base import Point
-from ..geometries import Curvature, Entropy, Euclidean, Spectrum
-from ..penalties import NoPenalty, Penalty, Simplex
+from ..core.algorithms.base import Point
+from ..core.geometries import Curvature, Entropy, Euclidean, Spectrum
+from ..core.penalties import NoPenalty, Penalty, Simplex
+from ..core.validation import Array
 
 WITH_PENALTY = "linearized_regret(x, penalty=True)"
 WITHOUT_PENALTY = "linearized_regret(x, penalty=False)"
@@ -215,8 +215,15 @@ def bound(seen: Observed, x: Array, *, penalty: bool = True, loss_curvature: flo
     """Return the bound on the game seen so far against x, or one that says why no theorem covers it.
 
     With penalty=False it is on regret without the penalty: alpha_1:T (Psi(x) - Psi(x_1)) more, as in McMahan (26)
-    and (39), and up to T - 1 alone in Theorem 1. Outside the constraint it is inf.
+    and (39), and up to T - 1 alone in Theorem 1. Outside the constraint it is inf, and where sums overflow.
     """
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = _bound(seen, x, penalty, loss_curvature)
+    # Of a difference of infinite numbers nothing is known, so that no bound below infinity is one.
+    return found if found.value > -math.inf else found._replace(value=math.inf)
+
+
+def _bound(seen: Observed, x: Array, penalty: bool, loss_curvature: float) -> Bound:
     found = theorem(seen.algorithm, seen, x)
     if not found.regret:
         return found

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from .. import _checks, losses, penalties
-from .._checks import Array
-from ..algorithms import Algorithm
-from ..algorithms.base import Example, Point
-from ..losses import Loss
-from ..penalties import Penalty
+from ..core import losses, penalties, validation as _checks
+from ..core.algorithms import Algorithm
+from ..core.algorithms.base import Example, Point
+from ..core.losses import Loss
+from ..core.penalties import Penalty
+from ..core.validation import Array
 
 
 class OnlineLearner:
@@ -34,7 +35,7 @@ class OnlineLearner:
     --------
     >>> import proxstream as ps
     >>> learner = ps.OnlineLearner(ps.FTRLProximal(alpha=0.5), ps.L1(0.01), dim=3)
-    >>> round(learner.learn([1.0, 0.0, 2.0], +1, "logistic"), 4)     # learn tells the loss just suffered
+    >>> round(learner.learn([1.0, 0.0, 2.0], +1, "logistic"), 4)     # learn returns the loss of this example
     0.6931
     >>> learner.point
     array([0.16333333, 0.        , 0.2475    ])
@@ -84,12 +85,11 @@ class OnlineLearner:
         """
         g, c = _checks.vector("g", g, self.shape).astype(np.float64), _checks.number("weight", weight, low=0.0)
         if c > 0.0:
-            with np.errstate(all="ignore"):  # what overflows is refused below
-                moved = self.algorithm.step(self._state, self._at, c * g, self.penalty, c)
-            self._move(*moved)
+            with self._refusing():
+                self._move(*self.algorithm.step(self._state, self._at, c * g, self.penalty, c))
 
     def learn(self, z: Any, y: Any, loss: Loss | str, weight: float = 1.0) -> float:
-        """Take one linear-model example (or the mean of a small batch of rows) and return the loss suffered.
+        """Take one linear-model example (or the mean of a small batch of rows) and return the loss incurred.
 
         Parameters
         ----------
@@ -102,12 +102,10 @@ class OnlineLearner:
             As for `update`; the loss returned is without it.
         """
         example = self._example(z, y, losses.get(loss))._replace(c=_checks.number("weight", weight, low=0.0))
-        with np.errstate(all="ignore"):
+        with self._refusing():
             suffered = float(np.mean(example.loss.value(example.p, example.y)))
             if example.c > 0.0:
-                moved = self.algorithm.learn(self._state, self._at, example, self.penalty)
-        if example.c > 0.0:
-            self._move(*moved)
+                self._move(*self.algorithm.learn(self._state, self._at, example, self.penalty))
         return suffered
 
     def _example(self, z: Any, y: Any, loss: Loss) -> Example:
@@ -127,14 +125,24 @@ class OnlineLearner:
             raise ValueError(f"y must be a class in 0..{self.shape[1] - 1}, got {int(np.max(y))}")
         return Example(z, y, loss, z @ self._at.x)
 
+    @contextmanager
+    def _refusing(self) -> Iterator[None]:
+        """Let a step that overflows be one error, wherever it is noticed; the learner has not moved then."""
+        try:
+            with np.errstate(all="ignore"):
+                yield
+        except _checks.NotFiniteError:
+            raise self._overflow() from None
+
+    def _overflow(self) -> FloatingPointError:
+        return FloatingPointError(f"the step in round {self._t + 1} overflows: scale the gradients or lower the rate")
+
     def _move(self, state: Any, at: Point) -> None:
-        if not all(np.isfinite(value).all() for value in (at.x, at.theta, *state)):
-            raise FloatingPointError(
-                f"the step in round {self._t + 1} overflows: scale the gradients or lower the rate"
-            )
-        self._t += 1
-        self._average = self._average + (self._at.x - self._average) / self._t
-        self._state, self._at = state, at
+        t = self._t + 1
+        average = self._average + (self._at.x - self._average) / t
+        if not all(np.isfinite(value).all() for value in (at.x, at.theta, average, *state)):
+            raise self._overflow()
+        self._state, self._at, self._average, self._t = state, at, average, t
 
     def state_dict(self) -> dict[str, Array]:
         """Return everything that the learner remembers, as a dict of arrays."""

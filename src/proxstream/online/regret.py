@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import _checks, losses
-from .._checks import Array
-from ..algorithms.base import Point
-from ..geometries import Curvature
-from ..losses import Loss
+from ..core import losses, validation as _checks
+from ..core.algorithms.base import Point
+from ..core.geometries import Curvature
+from ..core.losses import Loss
+from ..core.validation import Array
 from . import bounds
 from .bounds import Bound, Observed
 from .learner import OnlineLearner
@@ -82,13 +82,13 @@ class Regret:
 
     @property
     def loss(self) -> float:
-        """The sum of losses suffered, without the penalty."""
+        """The sum of losses incurred, without the penalty."""
         return float(sum(r.value for r in self._rounds))
 
     def play(self, f: Callable[[Array], float] | float, g: Any) -> None:
         """Play one round: f is the loss, or its value at the point; g is a gradient of it at the point.
 
-        With values in place of functions only linearized regret can be told.
+        With values in place of functions only the linearized regret is known.
         """
         self._check_turn()
         at = self.learner._at
@@ -97,7 +97,7 @@ class Regret:
         self._record(f if callable(f) else None, value, at, g, lambda: self.learner.update(g))
 
     def learn(self, z: Any, y: Any, loss: Loss | str) -> float:
-        """Play one round of a linear model, f(x) = loss(<z, x>, y), and return the loss suffered."""
+        """Play one round of a linear model, f(x) = loss(<z, x>, y), and return the loss incurred."""
         self._check_turn()
         loss = losses.get(loss)
         at = self.learner._at
@@ -121,9 +121,10 @@ class Regret:
         self, f: Callable[[Array], float] | None, value: float, at: Point, g: Array, move: Callable[[], Any]
     ) -> None:
         learner = self.learner
-        move()
-        played = learner.algorithm.played_gradient(g, at, learner.penalty)
-        psi = learner.penalty.value(at.x)
+        with np.errstate(over="ignore", invalid="ignore"):  # a penalty may be infinite where weights are large
+            played = learner.algorithm.played_gradient(g, at, learner.penalty)
+            psi = learner.penalty.value(at.x)
+        move()  # last of what may raise: learner and ledger stay together
         entry = Round(f, value, psi, at, g, played, learner.algorithm.h(learner._state))
         self._seen.see(at, played, entry.h)
         self._rounds.append(entry)
@@ -150,7 +151,8 @@ class Regret:
         """Return (value, theorem, regret): the theorem that covers this game, and the call that it bounds.
 
         Where none does, value is inf, `theorem` begins with "none" and says why, and `regret` is empty. Some theorems
-        speak of regret without the penalty alone; penalty=False asks for that of every theorem.
+        speak of regret without the penalty alone; penalty=False asks for that of every theorem. In a game whose points
+        or gradients are so large that a theorem's sums overflow, value is inf too.
         """
         if not self.t:
             raise ValueError("no round has been played yet")

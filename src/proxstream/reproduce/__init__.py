@@ -8,7 +8,7 @@ below.
 >>> from proxstream import reproduce
 >>> reproduce.experiment("no-such")
 Traceback (most recent call last):
-ValueError: there is no experiment 'no-such'; proxstream reproduce --list tells those that there are
+ValueError: unknown experiment 'no-such'; see proxstream reproduce --list
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def experiment(name: str) -> Experiment:
         One of `EXPERIMENTS`.
     """
     if name not in EXPERIMENTS:
-        raise ValueError(f"there is no experiment {name!r}; proxstream reproduce --list tells those that there are")
+        raise ValueError(f"unknown experiment {name!r}; see proxstream reproduce --list")
     found = import_module(f".{EXPERIMENTS[name]}", __name__).EXPERIMENT
     assert isinstance(found, Experiment)
     return found

@@ -29,14 +29,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy.special import expit
 
-from .. import losses
-from .._checks import Array
-from ..algorithms import RDA, AcceleratedRDA, Algorithm
+from ..core import losses
+from ..core.algorithms import RDA, AcceleratedRDA, Algorithm
+from ..core.penalties import L1
+from ..core.validation import Array
 from ..online import OnlineLearner
-from ..penalties import L1
 from .experiment import Cell, Claim, Experiment, Figure, Report, Table
-from .rda_mnist.data import pair
-from .rda_mnist.passes import folder
+from .rda_mnist.passes import folder, pair
 from .render import legend, look
 from .run import Run
 
@@ -253,7 +252,7 @@ def perform(run: Run) -> Report:
 
 
 def report(run: Run, found: Findings) -> Report:
-    """Return what the runs tell."""
+    """Return the report of the runs."""
     here, sizes = found.problem, found.sizes
     source = "scikit-learn's 8 by 8 digits" if run.quick else "MNIST"
     return Report(
@@ -430,10 +429,10 @@ def _claims(found: Findings) -> Sequence[Claim]:
         return at(courses[method, batch], sizes.rows, batch) / at(courses[method, small], sizes.rows, small)
 
     def costs(batch: int) -> str:
-        told = [cost(m, courses, batch) for courses in (found.theory, found.tuned) for m in (ACCELERATED, PLAIN)]
+        costs = [cost(m, courses, batch) for courses in (found.theory, found.tuned) for m in (ACCELERATED, PLAIN)]
         return (
-            f"at b = {batch} it is {told[0]:.2f} times that at b = {small} (RDA: {told[1]:.2f}) at the theory's γ, "
-            f"{told[2]:.2f} times (RDA: {told[3]:.2f}) tuned"
+            f"at b = {batch} it is {costs[0]:.2f} times that at b = {small} (RDA: {costs[1]:.2f}) at the theory's γ, "
+            f"{costs[2]:.2f} times (RDA: {costs[3]:.2f}) tuned"
         )
 
     free = max((b for b in sizes.batches if b <= _crossing(here, sizes.rows)), default=small)

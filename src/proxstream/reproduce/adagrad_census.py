@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from .._checks import Array
-from ..blocks import as_block
+from ..core.penalties import L1
+from ..core.validation import Array
+from ..data.rowblock import as_block
 from ..datasets import load_census
-from ..penalties import L1
 from .contest import DELTA, Contest, most, nonzero, wrong
 from .experiment import Claim, Experiment, Figure, Report, Table
 from .products import BINS, Products
@@ -70,7 +70,7 @@ class People(NamedTuple):
     train_y: Array
     test: Array
     test_y: Array
-    told: str
+    description: str
 
 
 class Shuffle(NamedTuple):
@@ -95,7 +95,7 @@ def census(run: Run) -> People:
     if found.train is not None and found.test is not None:
         train, test = found.train.columns, found.test.columns
         train_y, test_y = found.train.y, found.test.y
-        told = f"KDD Census-Income, its {len(train_y):,} rows to learn and {len(test_y):,} to test"
+        description = f"KDD Census-Income, its {len(train_y):,} rows to learn and {len(test_y):,} to test"
     else:
         half = found.train or found.test
         assert half is not None  # load_census raises where neither is there
@@ -103,11 +103,11 @@ def census(run: Run) -> People:
         cut = round(LEARNED * len(half))
         parts = [{name: c[rows] for name, c in half.columns.items()} for rows in (order[:cut], order[cut:])]
         (train, test), (train_y, test_y) = parts, (half.y[order[:cut]], half.y[order[cut:]])
-        told = (
+        description = (
             f"KDD Census-Income, one of its official halves alone, of {len(half):,} rows, cut at random into {cut:,} "
             f"to learn (the paper: 199,523) and {len(half) - cut:,} to test (the paper: 99,762)"
         )
-    return _people(train, train_y, test, test_y, N_FEATURES, told)
+    return _people(train, train_y, test, test_y, N_FEATURES, description)
 
 
 def generated(random: np.random.Generator, n: int = 6000) -> People:
@@ -126,11 +126,16 @@ def generated(random: np.random.Generator, n: int = 6000) -> People:
 
 
 def _people(
-    train: Mapping[str, Array], train_y: Array, test: Mapping[str, Array], test_y: Array, n_features: int, told: str
+    train: Mapping[str, Array],
+    train_y: Array,
+    test: Mapping[str, Array],
+    test_y: Array,
+    n_features: int,
+    description: str,
 ) -> People:
     products = Products(train, n_features)
-    told += f"; {products.n_features:,} features of which {len(products.pairs):,} are products"
-    return People(products, products.codes(train), train_y, products.codes(test), test_y, told)
+    description += f"; {products.n_features:,} features of which {len(products.pairs):,} are products"
+    return People(products, products.codes(train), train_y, products.codes(test), test_y, description)
 
 
 def passed(shuffle: Shuffle) -> dict[str, Seen]:
@@ -182,26 +187,26 @@ def perform(run: Run) -> Report:
     spread = {name: np.std([seen[name].errors for seen in found], axis=0).tolist() for name in VARIANTS}
     majority = float(np.mean(people.test_y > 0.0))
     settings = {
-        "features": f"{BINS} bins a column of numbers; every category; the products of two that are 1 in the most "
+        "features": f"{BINS} bins per column of numbers; every category; the products of two that are 1 in the most "
         f"rows; a constant: {people.products.n_features:,} in all",
         "loss": "hinge; no intercept beside the constant feature",
         "shuffles": f"{shuffles}",
-        "rates": "two a decade, the fewest mistakes in a pass over the rows to learn: "
+        "rates": "two per decade, the fewest mistakes in a pass over the rows to learn: "
         + ", ".join(f"{name} {rates[name]:.2g}" for name in VARIANTS),
         f"rates that the first {first.n_rows:,} rows would choose": ", ".join(
             f"{name} {early[name]:.2g}" for name in VARIANTS
         ),
-        "l1": f"{strength:.2e}, such that RDA keeps about {KEPT:.0%} after a full pass (the paper does not tell its "
+        "l1": f"{strength:.2e}, such that RDA keeps about {KEPT:.0%} after a full pass (the paper does not give its "
         "own)",
         "AdaGrad's delta": f"{DELTA:g}",
         "error of always saying no": f"{majority:.4f}",
     }
     found_claims = claims(results, majority, restless(spread, X.nnz / n), rates)
-    return Report(tables(results, spread), [figure(results)], found_claims, settings, people.told)
+    return Report(tables(results, spread), [figure(results)], found_claims, settings, people.description)
 
 
 def tables(results: Mapping[str, Seen], spread: Mapping[str, Sequence[float]]) -> list[Table]:
-    """Return Table 4, ours and the paper's side by side, and the deviations, of which the paper tells the order."""
+    """Return Table 4, ours and the paper's side by side, and the deviations, of which the paper gives the order."""
     columns = ["method"]
     for proportion in PROPORTIONS:
         columns += [f"{proportion:.2f}", "paper"]
@@ -259,7 +264,7 @@ def figure(results: Mapping[str, Seen]) -> Figure:
 
 
 def restless(spread: Mapping[str, Sequence[float]], active: float) -> str:
-    """Return why an order of methods may be chance: how far errors lie apart from shuffle to shuffle."""
+    """Return why an order of methods may be chance: how much errors differ from shuffle to shuffle."""
     name = max(spread, key=lambda name: max(spread[name]))
     at = PROPORTIONS[int(np.argmax(spread[name]))]
     return (

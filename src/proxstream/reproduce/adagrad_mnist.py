@@ -9,7 +9,7 @@ l1/l-inf, switch whole support images off. The features of 60,000 images would f
 time, learned, and forgotten. The rate of a method is chosen without a penalty, on the first 5,000 images, and serves
 for the mixed norms as well. Half of MNIST's images are learned, so that an ordinary machine needs a few minutes.
 
-The paper does not tell sigma. Here it is the one with which PA makes the fewest mistakes on the first 5,000 images.
+The paper does not give sigma. Here it is the one with which PA makes the fewest mistakes on the first 5,000 images.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from .._checks import Array
-from ..blocks import RowBlock
+from ..core.penalties import GroupL2, GroupLinf, Penalty
+from ..core.validation import Array
+from ..data.rowblock import RowBlock
 from ..datasets import load_mnist
-from ..penalties import GroupL2, GroupLinf, Penalty
 from .contest import DELTA, Contest, nonzero, wrong
 from .experiment import Claim, Experiment, Figure, Report, Table
 from .render import look
@@ -77,7 +77,7 @@ class Digits(NamedTuple):
     test: Array
     test_y: Array
     support: Array
-    told: str
+    description: str
 
 
 class Task(NamedTuple):
@@ -165,11 +165,11 @@ def mnist(run: Run) -> Digits:
     )
     train = train[:LEARNED]
     support = train[run.generator(0).choice(len(train), SUPPORT, replace=False)]
-    told = (
+    description = (
         f"MNIST, the first {len(train):,} of {len(found.train.y):,} images to learn, {SUPPORT:,} of them as support "
         f"set, and {len(test):,} to test"
     )
-    return Digits(train, found.train.y[:LEARNED], test, found.test.y, support, told)
+    return Digits(train, found.train.y[:LEARNED], test, found.test.y, support, description)
 
 
 def small(run: Run) -> Digits:
@@ -180,8 +180,10 @@ def small(run: Run) -> Digits:
     images, order = (X / 16.0 * np.sqrt(784 / 64)).astype(np.float32), run.generator(0).permutation(len(y))
     images, y = images[order], y[order]
     cut, width = 1300, 100
-    told = f"scikit-learn's digits, {cut:,} images to learn, {width} of them as support set, and {len(y) - cut} to test"
-    return Digits(images[:cut], y[:cut], images[cut:], y[cut:], images[:width], told)
+    description = (
+        f"scikit-learn's digits, {cut:,} images to learn, {width} of them as support set, and {len(y) - cut} to test"
+    )
+    return Digits(images[:cut], y[:cut], images[cut:], y[cut:], images[:width], description)
 
 
 def variants(quick: bool) -> list[Variant]:
@@ -212,12 +214,12 @@ def perform(run: Run) -> Report:
         "kernels": f"sigma {sigma:g} for pixels in [0, 1]; mistakes of PA on the first {choosing:,}: "
         + ", ".join(f"{s:g}: {share:.3f}" for s, (_, share) in zip(sigmas, by_sigma, strict=True)),
         "loss": "multiclass hinge; no intercept",
-        "rates": f"two a decade, the fewest mistakes on the first {choosing:,} images, without a penalty: "
+        "rates": f"two per decade, the fewest mistakes on the first {choosing:,} images, without a penalty: "
         + ", ".join(f"{method} {rate:.2g}" for method, rate in best.items()),
         "repetitions": "1, as in the paper",
         "AdaGrad's delta": f"{DELTA:g}",
     }
-    return Report([table(results)], [figure(results, len(digits.train))], claims(results), settings, digits.told)
+    return Report([table(results)], [figure(results, len(digits.train))], claims(results), settings, digits.description)
 
 
 Results = Mapping[Variant, Course]
@@ -240,7 +242,7 @@ def table(results: Results) -> Table:
         "Test error, and the share of support images with weights that are not zero",
         ("method", "test error", "paper", "non-zero", "paper", "mistakes while learning"),
         rows,
-        "The paper prints l1/l2 alone, and tells that l1/l-inf is similar.",
+        "The paper prints only l1/l2, and says that l1/l-inf is similar.",
     )
 
 
@@ -281,7 +283,7 @@ def claims(results: Results) -> list[Claim]:
     ]
     lower = sum(a.error < r.error for _, a, r in pairs)
     sparser = sum(a.nonzero < r.nonzero for _, a, r in pairs)
-    told = "; ".join(
+    description = "; ".join(
         f"{v.norm} {v.strength:g}: {a.error:.3f} ({a.nonzero:.3f}) against {r.error:.3f} ({r.nonzero:.3f})"
         for v, a, r in pairs
     )
@@ -292,14 +294,14 @@ def claims(results: Results) -> list[Claim]:
             f"learning: {pa.mistakes[-1]:,}, {ada.mistakes[-1]:,}, {rda.mistakes[-1]:,}.",
             bool(abs(ada.error / pa.error - 1.0) < 0.2 and ada.error < 0.8 * rda.error),
             f"RDA has the rate with the fewest mistakes, however large: {rda.rate:.2g}. How far the paper searched, "
-            "and the width of its kernels, it does not tell."
+            "and the width of its kernels, it does not say."
             if ada.error >= 0.8 * rda.error
             else "",
         ),
         Claim(
             "With a mixed norm adaptive RDA has a lower error than RDA and keeps fewer rows, at each strength.",
             f"Lower errors in {lower} and fewer rows in {sparser} of {len(pairs)} pairs, AdaGrad-RDA against RDA: "
-            f"{told}.",
+            f"{description}.",
             True if lower == sparser == len(pairs) else (None if lower + sparser > len(pairs) else False),
         ),
     ]

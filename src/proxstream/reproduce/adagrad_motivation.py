@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from .._checks import Array
-from ..algorithms import SGD, AdaGrad
-from ..algorithms.base import Algorithm
+from ..core.algorithms import SGD, AdaGrad
+from ..core.algorithms.base import Algorithm
+from ..core.penalties import Box, L2Ball
+from ..core.validation import Array
 from ..online import OnlineLearner
-from ..penalties import Box, L2Ball
 from .experiment import Claim, Experiment, Figure, Report, Table
 from .render import look
 from .run import Run
@@ -58,7 +58,7 @@ def walk(task: Walk) -> list[float]:
 
     model = StreamClassifier(ALGORITHMS[task.name], loss="hinge", penalty=Box(-1.0, 1.0), fit_intercept=False)
     rng = np.random.default_rng([task.seed, task.d])
-    told, done = [], 0
+    losses, done = [], 0
     for cycle in task.cycles:
         coordinates = np.tile(np.arange(task.d), cycle - done)
         if not done:
@@ -67,9 +67,9 @@ def walk(task: Walk) -> list[float]:
         indptr = np.arange(len(coordinates) + 1)
         X = csr_matrix((signs, coordinates, indptr), shape=(len(coordinates), task.d))
         model.partial_fit(X, signs, classes=[-1.0, 1.0])  # the label is the sign of <1, z>
-        told.append(float(model.progressive_loss_ * model.t_))
+        losses.append(float(model.progressive_loss_ * model.t_))
         done = cycle
-    return told
+    return losses
 
 
 class Turn(NamedTuple):
@@ -152,8 +152,8 @@ def perform(run: Run) -> Report:
             Figure(
                 "walk",
                 f"Cumulative loss at d = {big:,}",
-                "AdaGrad suffers 1 a coordinate, in the first cycle, and no more. Gradient descent goes on; the dashed "
-                "line is what Proposition 1 says it must suffer at least.",
+                "AdaGrad loses 1 per coordinate, in the first cycle, and no more. Gradient descent continues; the "
+                "dashed line is what Proposition 1 says it must suffer at least.",
                 lambda canvas: _draw_walk(canvas.subplots(), big, marks, curve),
             ),
             Figure(
@@ -180,7 +180,7 @@ def perform(run: Run) -> Report:
             "margins": f"along the basis, one that lacks no more than {SLACK:g} of 1 is taken for 1",
             "cycles": f"{marks[-1]} at d = {big:,} (T = sqrt(d) + 1); d/2 + 4 for the loss in all, 2d after e_1",
         },
-        data="Rows made as the paper tells, signs at random.",
+        data="Rows made as in the paper, signs at random.",
     )
 
 
@@ -250,13 +250,17 @@ def _claims(
     plain, far = _slope(sizes, walked, DESCENT), _slope(sizes, pushed, DESCENT)
     below = [d for d in range(1, 41) if equation_6(d, 4 * d + 20)[-1] < bound(d)]
     exact = [rotated[FULL, d] for d in turns]
-    told = float(formula[marks[-1] - 1])
+    predicted = float(formula[marks[-1] - 1])
     return [
         Claim(
             "In 10,000 dimensions AdaGrad suffers d = 10^4 in all, gradient descent at least 2.6e5 (section 1.2).",
             f"At d = {big:,}: AdaGrad {adaptive:,.0f}; gradient descent {suffered:,.0f} after {marks[-1]} cycles, "
-            f"{told:,.0f} by eq. 6, at least {bound(big):,.0f} by Proposition 1.",
-            bool(abs(adaptive - big) < 1e-6 * big and suffered >= bound(big) and abs(suffered - told) < 1e-6 * told),
+            f"{predicted:,.0f} by eq. 6, at least {bound(big):,.0f} by Proposition 1.",
+            bool(
+                abs(adaptive - big) < 1e-6 * big
+                and suffered >= bound(big)
+                and abs(suffered - predicted) < 1e-6 * predicted
+            ),
         ),
         Claim(
             "Gradient descent's loss is of order d sqrt(d) (Proposition 1: at least d + d sqrt(d)/4 for T >= sqrt(d) + "
@@ -333,7 +337,7 @@ def _draw_turned(axes: Axes, turns: list[int], rotated: dict[tuple[str, int], fl
 
 EXPERIMENT = Experiment(
     name="adagrad-motivation",
-    title="What a step of its own does for a rare feature",
+    title="What a separate step size does for a rare feature",
     paper="Duchi, Hazan and Singer 2010, section 1.2",
     about=(
         "Every row has one feature, and each feature comes once a cycle. A method with one step size for all has worn "

@@ -9,7 +9,7 @@ together with ten times as many others, drawn at random. With p(i) the place of 
 
     average precision = (1/m) sum_i i / p(i)        P@k = the share of the group's posts among the first k
 
-and the means over the groups are told. Rates are those with the highest average precision on a tenth of the posts to
+and means over the groups are reported. Rates are those with the highest average precision on a tenth of the posts to
 learn, held out. The l1 strength is such that AdaGrad-RDA keeps about as many weights as in the paper; RDA has the same.
 """
 
@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from .._checks import Array
+from ..core.penalties import L1
+from ..core.validation import Array
 from ..datasets import load_newsgroups
 from ..estimators import StreamRanker
-from ..penalties import L1
 from .contest import DELTA, METHODS, fewest, strength_for
 from .experiment import Claim, Experiment, Figure, Report, Table
 from .render import look
@@ -61,7 +61,7 @@ class Collection(NamedTuple):
     test: Any
     test_y: Array
     n_classes: int
-    told: str
+    description: str
 
 
 class Size(NamedTuple):
@@ -107,7 +107,7 @@ def precision_at(k: int, scores: Array, belongs: Array) -> float:
 
 
 def learned(method: str, rate: float, strength: float, pairs: tuple[Any, Array]) -> StreamRanker:
-    """Return a ranker that has learned pairs: rows that stand two by two, with their relevance."""
+    """Return a ranker that has learned pairs: rows in pairs, with their relevance."""
     how = METHODS[method]
     X, relevance = pairs
     ranker = StreamRanker(how.make(rate), "ranking_hinge", L1(strength) if how.penalized and strength else None)
@@ -180,8 +180,10 @@ def newsgroups(folder: Path) -> Collection:
     train = words.fit_transform([body(text) for text in posts.train.texts])
     test = words.transform([body(text) for text in posts.test.texts])
     n = len(posts.train.names)
-    told = f"20 Newsgroups, cut by date: {train.shape[0]:,} posts to learn and {test.shape[0]:,} to test, in {n} groups"
-    return Collection(train, posts.train.y, test, posts.test.y, n, told)
+    description = (
+        f"20 Newsgroups, cut by date: {train.shape[0]:,} posts to learn and {test.shape[0]:,} to test, in {n} groups"
+    )
+    return Collection(train, posts.train.y, test, posts.test.y, n, description)
 
 
 def small(run: Run) -> Collection:
@@ -192,8 +194,10 @@ def small(run: Run) -> Collection:
     X, y = load_digits(return_X_y=True)
     order = run.generator(0).permutation(len(y))
     X, y, cut = csr_matrix((X[order] > 8).astype(np.float32)), y[order], 1000
-    told = f"scikit-learn's digits, 64 dark or light pixels: {cut:,} to learn, {len(y) - cut} to test; three classes"
-    return Collection(X[:cut], y[:cut], X[cut:], y[cut:], 3, told)
+    description = (
+        f"scikit-learn's digits, 64 dark or light pixels: {cut:,} to learn, {len(y) - cut} to test; three classes"
+    )
+    return Collection(X[:cut], y[:cut], X[cut:], y[cut:], 3, description)
 
 
 def perform(run: Run) -> Report:
@@ -209,13 +213,13 @@ def perform(run: Run) -> Report:
         "loss": "ranking hinge",
         "steps": f"{size.steps:,} pairs a ranker (the paper: {PAPER_STEPS:,}), {size.sets} sets of rankers, "
         f"{size.draws} draws of test rows each",
-        "rates": f"two a decade, the highest average precision on {HELD_OUT:.0%} held out of the rows to learn after "
+        "rates": f"two per decade, the highest average precision on {HELD_OUT:.0%} held out of the rows to learn after "
         f"{size.to_choose:,} pairs; medians over the classes: "
         + ", ".join(f"{m} {np.median([found[m].rate for found in results]):.2g}" for m in COMPARED),
         "l1": f"for each class such that AdaGrad-RDA keeps about {KEPT:.0%}; RDA has the same",
         "AdaGrad's delta": f"{DELTA:g}",
     }
-    return Report([table(results)], [figure(results)], claims(results), settings, rows.told)
+    return Report([table(results)], [figure(results)], claims(results), settings, rows.description)
 
 
 Results = Sequence[Mapping[str, Judged]]

@@ -1,7 +1,7 @@
 """AdaGrad on text: Table 1 of Duchi, Hazan and Singer, in kind.
 
 Posts are rows of words and of pairs of neighbouring words, 1 where they occur. For each category a binary predictor
-tells its posts from all others. Four times a quarter of the posts is held out and one pass goes over the rest:
+separates its posts from all others. Four times a quarter of the posts is held out and one pass goes over the rest:
 
     1. the strength of the l1 penalty at which RDA, at its best rate, keeps a tenth of the weights;
     2. the rate of each method with this strength, by the fewest mistakes while learning; PA and AROW take no penalty;
@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from .._checks import Array
-from ..blocks import RowBlock, as_block
-from ..penalties import L1
+from ..core.penalties import L1
+from ..core.validation import Array
+from ..data.rowblock import RowBlock, as_block
 from .contest import DELTA, METHODS, Contest, Outcome, most
 from .experiment import Claim, Experiment, Figure, Report, Table
 from .render import look
@@ -137,12 +137,12 @@ def perform(run: Run) -> Report:
         "stemmed",
         "loss": "hinge; no intercept",
         "repetitions": f"{repetitions}, each with {HELD_OUT:.0%} of the rows held out, one pass over the rest",
-        "rates": "two a decade, the fewest mistakes during the pass; the grid goes on where the best is at its end",
+        "rates": "two per decade, the fewest mistakes during the pass; the grid grows where the best is at its end",
         "l1": f"such that RDA keeps about {KEPT:.0%}: "
         + ", ".join(f"{name} {np.mean([r.strength for r in results[name]]):.1e}" for name in results),
         "AdaGrad's delta": f"{DELTA:g}",
     }
-    return Report(tables(results), figures(results), claims(results, rows), settings, texts.told)
+    return Report(tables(results), figures(results), claims(results, rows), settings, texts.description)
 
 
 Results = Mapping[str, Sequence[Result]]
@@ -324,10 +324,10 @@ EXPERIMENT = Experiment(
     "adagrad-text",
     "Adaptive subgradients on text",
     "Duchi, Hazan and Singer 2010, section 7.1, Table 1",
-    "Six online methods learn to tell one category of texts from the rest, in one pass over 0/1 features of words and "
-    "pairs of words under the hinge loss. Four take an l1 penalty, of the same strength, which is set so that plain "
-    "dual averaging keeps a tenth of its weights. Rare words tell much and come up seldom: a step a feature should "
-    "help.",
+    "Six online methods learn to separate one category of texts from the others, in one pass over 0/1 features of "
+    "words and pairs of words under the hinge loss. Four take an l1 penalty, of the same strength, which is set so "
+    "that plain dual averaging keeps a tenth of its weights. Rare words are informative: a separate step per feature "
+    "should help.",
     "20 Newsgroups (20news-bydate.tar.gz or its folders), or a svmlight file named rcv1*, whose labels are the "
     "categories",
     perform,

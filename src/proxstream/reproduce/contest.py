@@ -25,11 +25,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._checks import Array
-from ..algorithms import AROW, RDA, AdaGrad, Algorithm, MirrorDescent, PassiveAggressive
-from ..blocks import RowBlock
-from ..learner import Learner
-from ..penalties import L1, Penalty
+from ..core.algorithms import AROW, RDA, AdaGrad, Algorithm, MirrorDescent, PassiveAggressive
+from ..core.penalties import L1, Penalty
+from ..core.validation import Array
+from ..data.rowblock import RowBlock
+from ..learner.learner import Learner
 
 DELTA = 0.01  # small beside the sums of gradients: it only keeps the first steps finite
 HALF_DECADE = math.sqrt(10.0)
@@ -79,7 +79,7 @@ class Method:
 
 
 def decades(low: int, high: int) -> tuple[float, ...]:
-    """Return two rates a decade, from 10^low to 10^high.
+    """Return two rates per decade, from 10^low to 10^high.
 
     >>> [round(rate, 3) for rate in decades(-1, 0)]
     [0.1, 0.316, 1.0]
@@ -180,7 +180,7 @@ class Contest:
 
 
 def wrong(scores: Array, y: Array) -> Array:
-    """Return which rows are predicted wrongly: a score of 0 is no answer, of equal scores the first class counts.
+    """Return which rows are predicted wrongly: a score of 0 is not an answer, of equal scores the first class counts.
 
     >>> wrong(np.array([2.0, -1.0, 0.0]), np.array([1.0, 1.0, -1.0]))
     array([False,  True,  True])
@@ -209,7 +209,7 @@ def most(count: int, of: int) -> bool | None:
 def fewest(count: Callable[[float], float], rates: Sequence[float], further: int = 8) -> float:
     """Return the rate at which `count` is least.
 
-    Rates rise by a constant factor. A best one at an end of the grid lets the grid go on there, for at most `further`
+    Rates rise by a constant factor. A best one at an end of the grid extends the grid there, for at most `further`
     more rates, as long as each is better than the one before.
 
     >>> fewest(lambda rate: abs(rate - 64), [1, 2, 4])

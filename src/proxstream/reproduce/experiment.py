@@ -16,7 +16,7 @@ Cell: TypeAlias = "str | float | int | None"
 
 @dataclass(frozen=True)
 class Table:
-    """Rows under columns; the paper's figures stand in columns of their own beside ours.
+    """Rows under columns; the numbers of the paper are in separate columns next to ours.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ class Table:
     rows
         One cell a column: a text, a number, or None for an empty cell.
     note
-        What stands below the table.
+        Text below the table.
     """
 
     title: str
@@ -78,7 +78,7 @@ class Claim:
     ours
         What was seen, with numbers.
     agrees
-        True, False, or None where it holds in part or cannot be told.
+        True, False, or None if it holds in part or is undecided.
     why
         Where the two differ: the reason.
     """
@@ -90,7 +90,7 @@ class Claim:
 
     def __post_init__(self) -> None:
         if self.agrees is not None:
-            object.__setattr__(self, "agrees", bool(self.agrees))  # what NumPy compares is no bool
+            object.__setattr__(self, "agrees", bool(self.agrees))  # a NumPy comparison is not a bool
 
 
 @dataclass(frozen=True)

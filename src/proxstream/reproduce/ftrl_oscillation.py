@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from .._checks import Array
-from ..algorithms import FTRL, MirrorDescent
+from ..core.algorithms import FTRL, MirrorDescent
+from ..core.penalties import L1, Box
+from ..core.validation import Array
 from ..online import OnlineLearner, Regret
-from ..penalties import L1, Box
 from .experiment import Claim, Experiment, Figure, Report, Table
 from .render import look
 from .run import Run
@@ -101,7 +101,7 @@ def perform(run: Run) -> Report:
             Figure(
                 "points",
                 "Points played against alternating gradients (Figure 4)",
-                "Mirror descent goes on between x_2 and -x_2; native FTRL comes to rest at 0, the best point in "
+                "Mirror descent continues between x_2 and -x_2; native FTRL comes to rest at 0, the best point in "
                 f"hindsight. G = {G:g}, T = {ROUNDS}, lambda = {LAMBDA:g}.",
                 lambda canvas: _draw_points(canvas.subplots(), games, ALTERNATING),
             ),
@@ -164,7 +164,7 @@ def _claims(
     alternates = np.allclose(mirror.x[1:], second * (-1.0) ** np.arange(ROUNDS), atol=1e-12)
     never = all(rest is None for rest in stays)
     rest, limit = zero_from(native), G / (2 * LAMBDA) + 0.5
-    kept = all(seen is not None and seen <= told for seen, told in zip(froms, promised, strict=True))
+    kept = all(seen is not None and seen <= limit for seen, limit in zip(froms, promised, strict=True))
     printed = play(NATIVE, PRINTED, rounds=LONG).x
     first = int(np.flatnonzero(printed[1:] == 0)[0]) + 1
     least = G / (2 * ROUNDS - 1)

@@ -1,7 +1,7 @@
 """What came of a run: the report with its circumstances, as a record that can be kept as JSON, and its files.
 
 A run writes NAME.html, NAME.json and the figures NAME-FIGURE.png and .svg. All of them are made in memory before the
-first is written, and each takes the place of its forerunner whole or not at all. index.html is made anew of all the
+first is written, and each takes the place of its forerunner whole or not at all. index.html is made again from all the
 records in the folder, so that experiments may be run one by one.
 """
 
@@ -37,7 +37,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A run of an experiment, with all that its page tells.
+    """A run of an experiment, with the complete content of its page.
 
     Parameters
     ----------
@@ -72,31 +72,31 @@ class Outcome:
     def to_json(self) -> str:
         """Return the record as JSON; a number that is none is null."""
         tables = [replace(table, rows=[[_plain(cell) for cell in row] for row in table.rows]) for table in self.tables]
-        told = {"form": FORM, **asdict(replace(self, tables=tables))}
-        return json.dumps(told, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+        fields = {"form": FORM, **asdict(replace(self, tables=tables))}
+        return json.dumps(fields, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
     @classmethod
     def from_json(cls, text: str, place: str = "the record") -> Outcome:
-        """Return the record that `to_json` told; `place` is named where it is none."""
+        """Invert `to_json`; an error names the `place`."""
         try:
-            told = json.loads(text)
-            if told.pop("form") != FORM:
+            fields = json.loads(text)
+            if fields.pop("form") != FORM:
                 raise KeyError("form")
             return cls(
-                **told
+                **fields
                 | {
-                    "tables": [Table(**table) for table in told["tables"]],
-                    "claims": [Claim(**claim) for claim in told["claims"]],
-                    "figures": [Picture(**figure | {"size": tuple(figure["size"])}) for figure in told["figures"]],
+                    "tables": [Table(**table) for table in fields["tables"]],
+                    "claims": [Claim(**claim) for claim in fields["claims"]],
+                    "figures": [Picture(**figure | {"size": tuple(figure["size"])}) for figure in fields["figures"]],
                 }
             )
         except (ValueError, KeyError, TypeError, AttributeError):
-            raise ValueError(f"{place}: it is no record of a reproduction; run the experiment again") from None
+            raise ValueError(f"{place}: not a record of a reproduction; run the experiment again") from None
 
 
 def perform(experiment: Experiment, run: Run, folder: Path) -> Outcome:
     """Run an experiment, write its page, its record and its figures into the folder, and return the record."""
-    from ..modelfile.container import replacing
+    from ..io.atomic import replacing
     from . import page
     from .render import drawn
 
@@ -144,7 +144,7 @@ def outcomes(folder: Path) -> list[Outcome]:
 
 def write_index(folder: Path) -> None:
     """Write index.html of what is recorded in the folder."""
-    from ..modelfile.container import replacing
+    from ..io.atomic import replacing
     from . import page
 
     with replacing(folder / "index.html") as file:

@@ -1,7 +1,7 @@
 """Pages: one self-contained HTML page an experiment, and the index of a folder of them.
 
-No script, no font and no picture comes from elsewhere; figures stand in the page as data. The page is read in light and
-in dark, wide and narrow: tables scroll in their own frame, the page does not. A verdict is told by a word and a sign,
+No script, no font and no picture comes from elsewhere; figures are in the page as data. The page is read in light and
+in dark, wide and narrow: tables scroll in their own frame, the page does not. A verdict is shown by a word and a sign,
 never by colour alone.
 """
 
@@ -97,7 +97,7 @@ sub, sup { line-height: 0; font-size: .75em; }
 
 def experiment(outcome: Outcome, pictures: Mapping[str, Drawn]) -> str:
     """Return the page of one run; `pictures` are its figures by name."""
-    told = [
+    parts = [
         f'<p class="kicker"><a href="index.html">Reproductions</a> · {_words(outcome.paper)}</p>',
         f"<h1>{_words(outcome.title)}</h1>",
         _badges(outcome.claims),
@@ -105,32 +105,32 @@ def experiment(outcome: Outcome, pictures: Mapping[str, Drawn]) -> str:
         _quick(outcome),
     ]
     if outcome.claims:
-        told += ["<h2>What the paper says, and what was seen</h2>", _claims(outcome.claims)]
+        parts += ["<h2>What the paper says, and what was seen</h2>", _claims(outcome.claims)]
     if outcome.figures:
-        told += ["<h2>Figures</h2>", *(_figure(figure, pictures[figure.name]) for figure in outcome.figures)]
+        parts += ["<h2>Figures</h2>", *(_figure(figure, pictures[figure.name]) for figure in outcome.figures)]
     if outcome.tables:
-        told += ["<h2>Tables</h2>", *(_table(table) for table in outcome.tables)]
-    told += ["<h2>How it was made</h2>", f"<p>{_words(outcome.data)}</p>", _facts(outcome)]
-    return _page(outcome.title, told)
+        parts += ["<h2>Tables</h2>", *(_table(table) for table in outcome.tables)]
+    parts += ["<h2>How it was made</h2>", f"<p>{_words(outcome.data)}</p>", _facts(outcome)]
+    return _page(outcome.title, parts)
 
 
 def index(outcomes: Sequence[Outcome]) -> str:
-    """Return the index of several runs, whose pages and figures stand beside it."""
+    """Return the index of several runs, with links to their pages and figures."""
     claims = [claim for outcome in outcomes for claim in outcome.claims]
-    told = [
+    parts = [
         '<p class="kicker">proxstream</p>',
         "<h1>The papers’ experiments, run again</h1>",
         _badges(claims),
         "<p>Each page has the paper’s claims beside what was seen here, the figures, the tables with the paper’s own "
-        "numbers where it prints them, and all settings. A claim that does not hold here is told, with the reason as "
-        "far as it was found.</p>",
+        "numbers where it prints them, and all settings. A claim that does not hold here is reported, with the reason "
+        "as far as it was found.</p>",
         f'<div class="cards">{"".join(map(_card, outcomes))}</div>',
     ]
-    return _page("The papers’ experiments, run again", told)
+    return _page("The papers’ experiments, run again", parts)
 
 
-def _page(title: str, told: Iterable[str]) -> str:
-    body = "\n".join(part for part in told if part)
+def _page(title: str, parts: Iterable[str]) -> str:
+    body = "\n".join(part for part in parts if part)
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -140,7 +140,7 @@ def _page(title: str, told: Iterable[str]) -> str:
     )
 
 
-def _words(told: str) -> str:
+def _words(text: str) -> str:
     """Return prose as HTML: `code`, a letter's index after _ and an exponent after ^ are set as such.
 
     >>> _words("a < b in `x_1`, x_1 and x_(t+1)")
@@ -155,7 +155,7 @@ def _words(told: str) -> str:
             return f"<code>{code}</code>"
         return f"<sup>{power}</sup>" if power else f"<sub>{next(filter(None, index))}</sub>"
 
-    return re.sub(_MARKS, marked, escape(told, quote=False))
+    return re.sub(_MARKS, marked, escape(text, quote=False))
 
 
 def _badge(word: str, count: int | None = None) -> str:
@@ -182,8 +182,8 @@ def _claims(claims: Sequence[Claim]) -> str:
     items = []
     for claim in claims:
         parts = [("The paper", claim.claim), ("Here", claim.ours)] + [("Why", claim.why)] * bool(claim.why)
-        told = "".join(f"<dt>{name}</dt><dd>{_words(words)}</dd>" for name, words in parts)
-        items.append(f"<li>{_badge(verdict(claim))}<dl>{told}</dl></li>")
+        entries = "".join(f"<dt>{name}</dt><dd>{_words(words)}</dd>" for name, words in parts)
+        items.append(f"<li>{_badge(verdict(claim))}<dl>{entries}</dl></li>")
     return f'<ol class="claims">{"".join(items)}</ol>'
 
 
@@ -225,7 +225,7 @@ def _table(table: Table) -> str:
 
 
 def _facts(outcome: Outcome) -> str:
-    told = {
+    facts = {
         **outcome.settings,
         **({"data folder": outcome.needs} if outcome.needs else {}),
         "run": f"{'quick' if outcome.quick else 'in full'}, seed {outcome.seed}, {outcome.jobs} processes",
@@ -235,7 +235,7 @@ def _facts(outcome: Outcome) -> str:
         "versions": ", ".join(f"{name} {number}" for name, number in outcome.versions.items()),
     }
     rows = "".join(
-        f'<tr><th scope="row">{_words(name)}</th><td>{_words(value)}</td></tr>' for name, value in told.items()
+        f'<tr><th scope="row">{_words(name)}</th><td>{_words(value)}</td></tr>' for name, value in facts.items()
     )
     shown = f"<pre><code>{escape(command(outcome))}</code></pre>"
     return f'{shown}<div class="scroll"><table class="facts">{rows}</table></div>'

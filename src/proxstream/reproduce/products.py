@@ -8,7 +8,7 @@ without telling which. Here they are
     and one that is always 1.
 
 Bins hold about as many rows each, as far as values that many rows share allow: a value that alone has more rows than a
-bin should, such as 0 in a column of capital gains, is a bin of its own, and the others share the bins that are left.
+bin should, such as 0 in a column of capital gains, is a separate bin, and the others share the bins that are left.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from .._checks import Array
+from ..core.validation import Array
 
 BINS = 5
 CHUNK = 8192  # rows of products that are made at a time

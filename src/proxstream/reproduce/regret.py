@@ -8,8 +8,8 @@
 | support     | the hinge loss of noisy examples                  | L2           | ln(T): the penalty is strongly    |
 | vectors     |                                                   |              | convex                            |
 
-Regret at T is measured against the best x of just these T rounds, found anew for each T: in the ball it is
--g_1:T / ||g_1:T||, in the others it is a certified optimum. The bounds are the ones that `Regret.bound` tells, from the
+Regret at T is measured against the best x of just these T rounds, computed for each T: in the ball it is
+-g_1:T / ||g_1:T||, in the others it is a certified optimum. The bounds are the ones that `Regret.bound` gives, from the
 gradients and points of the very game.
 
 The adversary is the classical one behind the lower bound: with g_t orthogonal to x_t nothing is ever won, and with
@@ -26,13 +26,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from .. import losses
-from .._checks import Array
-from ..algorithms import FTRL, RDA, SGD, AdaGrad, Algorithm, FTRLProximal, MirrorDescent
-from ..algorithms.rates import SqrtDecay
-from ..losses import Loss
+from ..core import losses
+from ..core.algorithms import FTRL, RDA, SGD, AdaGrad, Algorithm, FTRLProximal, MirrorDescent
+from ..core.algorithms.rates import SqrtDecay
+from ..core.losses import Loss
+from ..core.penalties import L1, L2, L2Ball, Penalty
+from ..core.validation import Array
 from ..online import OnlineLearner, Regret
-from ..penalties import L1, L2, L2Ball, Penalty
 from .experiment import Cell, Claim, Experiment, Figure, Report, Table
 from .render import look
 from .run import Run
@@ -217,15 +217,20 @@ def play(task: tuple[Run, str, str, int]) -> Course:
         while ledger.t < horizon:
             ledger.play(*opponent.answer(ledger.learner.point))
         best = opponent.best()
-        told = ledger.bound(best)
-        counted = "penalty=True" in told.regret
+        theorem_bound = ledger.bound(best)
+        counted = "penalty=True" in theorem_bound.regret
         found.append(
-            (ledger.regret(best, penalty=counted), ledger.linearized_regret(best, penalty=counted), told.value)
+            (ledger.regret(best, penalty=counted), ledger.linearized_regret(best, penalty=counted), theorem_bound.value)
         )
     frame = ledger.frame(best)
     regret, linearized, bound = np.array(found).T
     return Course(
-        horizons, regret, linearized, bound, told.theorem, float(np.max(frame["linearized_regret"] / frame["bound"]))
+        horizons,
+        regret,
+        linearized,
+        bound,
+        theorem_bound.theorem,
+        float(np.max(frame["linearized_regret"] / frame["bound"])),
     )
 
 

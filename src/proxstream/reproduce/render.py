@@ -1,8 +1,8 @@
 """From records to what is seen: figures to PNG and SVG in one house style, numbers to text.
 
 Every method has one colour and one marker in all experiments, so that two figures can be compared at a glance. The
-colours are those of Okabe and Ito with a few of Paul Tol's, which differ in lightness too and can be told apart with
-any kind of colour vision; the markers tell them apart in print.
+colours are those of Okabe and Ito with a few of Paul Tol's, which differ in lightness too and can be distinguished with
+any kind of colour vision; the markers distinguish them in print.
 
 matplotlib is imported when a figure is drawn.
 """

@@ -61,9 +61,9 @@ class Run:
         return inside if inside.is_dir() else self.data
 
     def map(self, function: Callable[[T], R], tasks: Iterable[T], label: str) -> list[R]:
-        """Return function(task) for every task, in order, computed in `jobs` processes behind a progress bar.
+        """Return function(task) for every task, in order, computed in `jobs` processes with a progress bar.
 
-        The function has to stand at the top level of a module, and tasks and results have to pickle. Libraries of
+        The function has to be at the top level of a module, and tasks and results have to pickle. Libraries of
         linear algebra take one thread in each process.
         """
         todo: Sequence[T] = list(tasks)
@@ -82,7 +82,7 @@ class Run:
             pool.shutdown(cancel_futures=True)
 
     def track(self, iterable: Iterable[T], label: str, total: int | None = None) -> Iterator[T]:
-        """Yield what `iterable` yields, behind a progress bar on the terminal's error stream, if that is a terminal."""
+        """Yield what `iterable` yields, with a progress bar on stderr if that is a terminal."""
         if total is None and isinstance(iterable, Sequence):
             total = len(iterable)
         with _bar() as bar:
@@ -101,7 +101,7 @@ def _begin() -> None:
 
     os.environ["OMP_NUM_THREADS"] = "1"
     threadpool_limits(1)
-    # An interrupt reaches all processes at once: these go without a word, the parent tells it.
+    # An interrupt reaches all processes at once: these exit silently, the parent reports it.
     signal.signal(signal.SIGINT, lambda *_: os._exit(1))
     threading.Thread(target=_end_with_the_parent, daemon=True).start()
 

@@ -11,7 +11,7 @@ of one row each (n of them are an epoch), eps the duality gap asked for.
 Section 3.1 minimizes mean loss + sigma ||w||_1 to an accuracy eps with lambda = eps/B^2, B >= ||w*||_2, and compares:
 n + (R B)^2/(eps gamma) steps against FISTA's R B/sqrt(eps gamma) passes and (R B/eps)^2 steps of SGD's relatives.
 
-`sdca_rates_report` tells what was found.
+`sdca_rates_report` makes the report.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import losses
-from .._checks import Array
-from ..blocks import as_block
-from ..penalties import L1, L2, ElasticNet
+from ..core import losses
+from ..core.penalties import L1, L2, ElasticNet
+from ..core.validation import Array
+from ..data.rowblock import as_block
 from .experiment import Experiment, Report
 from .run import Run
 
@@ -83,17 +83,17 @@ def gaps(task: Solve) -> list[float]:
 
     X, y = rows_of(task.source)
     problem = Problem(as_block(X, y=y), X.shape[1], losses.get(task.loss), L2(task.strength / len(y)), False)
-    rule, told = Rule(option=task.option, sampling="uniform"), []
+    rule, values = Rule(option=task.option, sampling="uniform"), []
     solutions: list[Any] = [None] * task.runs
     for epoch in range(task.epochs):
         solutions = [
             solve(problem, tol=1e-15, max_epochs=1, seed=_seed(task.seed, i, epoch), start=start, rule=rule)
             for i, start in enumerate(solutions)
         ]
-        told.append(float(np.mean([solution.history[-1].gap for solution in solutions])))
-        if told[-1] <= LEAST:
+        values.append(float(np.mean([solution.history[-1].gap for solution in solutions])))
+        if values[-1] <= LEAST:
             break
-    return told
+    return values
 
 
 def _seed(*key: int) -> int:
@@ -146,42 +146,42 @@ def _by_sdca(task: Contest, X: Any, y: Array) -> list[float]:
     from ..batch.sdca import Rule, solve
 
     problem = Problem(as_block(X, y=y), X.shape[1], losses.get("logistic"), ElasticNet(SIGMA, task.knob), False)
-    solution, told = None, []
+    solution, values = None, []
     for epoch in range(task.passes):
         rule = Rule(sampling="uniform")
         seed = _seed(task.seed, epoch)
         solution = solve(problem, tol=1e-15, max_epochs=1, seed=seed, start=solution, rule=rule)
-        told.append(value(X, y, solution.coef))
-    return told
+        values.append(value(X, y, solution.coef))
+    return values
 
 
 def _by_fista(task: Contest, X: Any, y: Array) -> list[float]:
     """Run FISTA; `knob` is the smoothness of the mean loss, 1/step."""
     w = z = np.zeros(X.shape[1])
-    t, told = 1.0, []
+    t, values = 1.0, []
     for _ in range(task.passes):
         g = X.T @ (-y / (1.0 + np.exp(y * (X @ z)))) / len(y)
         new = z - g / task.knob
         new = np.sign(new) * np.maximum(np.abs(new) - SIGMA / task.knob, 0.0)
         t, last = (1.0 + np.sqrt(1.0 + 4.0 * t * t)) / 2.0, t
         z, w = new + (last - 1.0) / t * (new - w), new
-        told.append(value(X, y, w))
-    return told
+        values.append(value(X, y, w))
+    return values
 
 
 def _by_rda(task: Contest, X: Any, y: Array) -> list[float]:
     """Run l1-RDA over rows in a new order each pass; `knob` is gamma."""
-    from ..algorithms import RDA
+    from ..core.algorithms import RDA
     from ..estimators import StreamClassifier
 
     model = StreamClassifier(RDA(gamma=task.knob), loss="logistic", penalty=L1(SIGMA), fit_intercept=False)
     rng = np.random.default_rng([task.seed, 3])
-    told = []
+    values = []
     for _ in range(task.passes):
         order = rng.permutation(len(y))
         model.partial_fit(X[order], y[order], classes=[-1.0, 1.0])
-        told.append(value(X, y, np.ravel(model.coef_)))
-    return told
+        values.append(value(X, y, np.ravel(model.coef_)))
+    return values
 
 
 class Best(NamedTuple):
@@ -229,8 +229,8 @@ class Found(NamedTuple):
         """
         if prescribed:
             return first_at(self.contest[method, self.lam(accuracy)], self.best.objective + accuracy)
-        runs = [told for (name, _), told in self.contest.items() if name == method]
-        tried = [first_at(told, self.best.objective + accuracy) for told in runs]
+        runs = [values for (name, _), values in self.contest.items() if name == method]
+        tried = [first_at(values, self.best.objective + accuracy) for values in runs]
         return min((one for one in tried if one is not None), default=None)
 
     def lam(self, accuracy: float) -> float:
@@ -250,7 +250,7 @@ def perform(run: Run) -> Report:
     tasks = [Solve(source, SMOOTHED, c, "I", epochs, runs, run.seed) for c in strengths]
     tasks += [Solve(source, SMOOTHED, c, option, epochs, runs, run.seed) for c in compared for option in OPTIONS[1:]]
     tasks += [Solve(source, HINGE, c, "I", epochs, runs, run.seed) for c in strengths]
-    told = run.map(gaps, tasks, "epochs over lambda")
+    values = run.map(gaps, tasks, "epochs over lambda")
     best = optimum(source)
     accuracies = (1e-2, 1e-3) if run.quick else (1e-2, 1e-3, 1e-4, 1e-5)
     passes = 40 if run.quick else 300
@@ -263,7 +263,7 @@ def perform(run: Run) -> Report:
         n,
         strengths,
         compared,
-        {(task.loss, task.strength, task.option): curve for task, curve in zip(tasks, told, strict=True)},
+        {(task.loss, task.strength, task.option): curve for task, curve in zip(tasks, values, strict=True)},
         accuracies,
         {(task.method, task.knob): curve for task, curve in zip(contests, reached, strict=True)},
         best,

@@ -1,4 +1,4 @@
-"""What `sdca-rates` found, told: tables, claims and figures."""
+"""The report of `sdca-rates`: tables, claims and figures."""
 
 from __future__ import annotations
 
@@ -144,12 +144,12 @@ def _against_fista(found: Found) -> Claim:
     rows = [(a, found.passes("SDCA", a, prescribed=True), found.passes("FISTA", a)) for a in found.accuracies]
     wins = [sdca is not None and (fista is None or sdca <= fista) for _, sdca, fista in rows]
     inside = [accuracy >= 1.0 / found.n for accuracy in found.accuracies]
-    told = ", ".join(f"{_count(sdca)} against {_count(fista)} at {accuracy:g}" for accuracy, sdca, fista in rows)
+    text = ", ".join(f"{_count(sdca)} against {_count(fista)} at {accuracy:g}" for accuracy, sdca, fista in rows)
     good = all(win for win, statistical in zip(wins, inside, strict=True) if statistical)
     return Claim(
         "Prox-SDCA needs fewer passes than FISTA where n is far above R B/sqrt(eps gamma), which takes in all "
         "accuracies of statistical interest, eps of order 1/n and above (section 3.1).",
-        f"Passes of Prox-SDCA at its lambda = eps/B^2 against FISTA: {told}. n = {found.n:,}, 1/n = {1 / found.n:.1g}.",
+        f"Passes of Prox-SDCA at its lambda = eps/B^2 against FISTA: {text}. n = {found.n:,}, 1/n = {1 / found.n:.1g}.",
         True if good else None if any(wins) else False,
         ""
         if all(wins)
@@ -163,14 +163,14 @@ def _against_rda(found: Found) -> Claim:
         (a, found.passes("SDCA", a, prescribed=True), found.passes("SDCA", a), found.passes("RDA", a))
         for a in found.accuracies
     ]
-    told = ", ".join(f"{_count(own)} against {_count(rda)} at {a:g}" for a, own, _, rda in rows)
+    text = ", ".join(f"{_count(own)} against {_count(rda)} at {a:g}" for a, own, _, rda in rows)
     best = ", ".join(f"{_count(sdca)} at {a:g}" for a, _, sdca, _ in rows)
     _, own, sdca, rda = rows[-1]
     prescribed, chosen = (one is not None and (rda is None or one <= rda) for one in (own, sdca))
     return Claim(
         "SGD and its sparse relatives, RDA among them, need order (R B/eps)^2 steps, more than Prox-SDCA needs when "
         "eps is small (section 3.1).",
-        f"Passes of Prox-SDCA at its lambda = eps/B^2 against RDA: {told}. At the best of the lambdas tried Prox-SDCA "
+        f"Passes of Prox-SDCA at its lambda = eps/B^2 against RDA: {text}. At the best of the lambdas tried Prox-SDCA "
         f"takes {best}.",
         True if prescribed else None if chosen or rda is None else False,
         ""
@@ -253,9 +253,9 @@ def _draw_methods(axes: Axes, found: Found) -> None:
             range(1, len(curve) + 1), curve, label="Prox-SDCA" if number == len(found.accuracies) - 1 else None, **style
         )
         axes.annotate(f"{accuracy:g}", (len(curve), curve[-1]), (3, 0), textcoords="offset points", fontsize=7.5)
-    (fista,) = (told for (name, _), told in found.contest.items() if name == "FISTA")
+    (fista,) = (curve for (name, _), curve in found.contest.items() if name == "FISTA")
     axes.plot(range(1, len(fista) + 1), np.array(fista) - below, label="FISTA", **look("FISTA", marker=None))
-    rda = min((told for (name, _), told in found.contest.items() if name == "RDA"), key=lambda told: told[-1])
+    rda = min((curve for (name, _), curve in found.contest.items() if name == "RDA"), key=lambda curve: curve[-1])
     axes.plot(range(1, len(rda) + 1), np.array(rda) - below, label="RDA", **look("RDA", marker=None))
     axes.set(xscale="log", yscale="log", xlabel="passes over the rows", ylabel="objective above the optimum")
     axes.set_ylim(bottom=max(1e-9, axes.get_ylim()[0]))

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._checks import Array
+from ..core.validation import Array
 from ..datasets import load_newsgroups, load_text
 
-LEAST_ROWS = 30  # that a category of a file needs, so that a quarter of them tells something
+LEAST_ROWS = 30  # that a category of a file needs, so that a quarter of them is informative
 EMPTY_LINE = re.compile(r"(\r?\n|\t)\1")
 
 
@@ -22,7 +22,7 @@ class Corpus(NamedTuple):
     X: Any
     y: Array
     names: Sequence[str]
-    told: str
+    description: str
 
 
 def bigrams(texts: Sequence[str]) -> Any:
@@ -60,8 +60,8 @@ def newsgroups(folder: Path) -> Corpus:
     tops = [name.partition(".")[0] for name in posts.train.names]
     names = sorted(set(tops))
     X = bigrams(texts)
-    told = f"20 Newsgroups, {len(texts):,} posts in {len(names)} top-level groups, {X.shape[1]:,} features"
-    return Corpus(X, np.array([names.index(top) for top in tops])[group], names, told)
+    description = f"20 Newsgroups, {len(texts):,} posts in {len(names)} top-level groups, {X.shape[1]:,} features"
+    return Corpus(X, np.array([names.index(top) for top in tops])[group], names, description)
 
 
 def from_file(file: Path) -> Corpus:
@@ -80,8 +80,8 @@ def from_file(file: Path) -> Corpus:
     new = np.full(len(labels), -1)
     new[chosen] = np.arange(len(chosen))
     names = [f"{labels[i]:g}" for i in chosen]
-    told = f"{file.name}, {len(y):,} rows, {X.shape[1]:,} features, {len(names)} categories"
-    return Corpus(X, new[y], names, told)
+    description = f"{file.name}, {len(y):,} rows, {X.shape[1]:,} features, {len(names)} categories"
+    return Corpus(X, new[y], names, description)
 
 
 def generated(random: np.random.Generator, n_texts: int = 1500) -> Corpus:

@@ -1,20 +1,20 @@
-"""Training from streams: sessions that learn, report, hold out, stop early, and survive being killed."""
+"""Training from streams: sessions with progress reports, held-out rows, early stopping and checkpoints."""
 
-from .checkpoint import Keeper, SettingsChangedError
+from .checkpoint import CheckpointStore, SettingsChangedError
 from .labels import BadLabelError, Labels
 from .report import Line, Pass
-from .session import Facts, Interrupted, NoRowsError, Plan, Session, Source
+from .session import Interrupted, NoRowsError, Plan, Progress, Session, Source
 
 __all__ = [
     "BadLabelError",
-    "Facts",
+    "CheckpointStore",
     "Interrupted",
-    "Keeper",
     "Labels",
     "Line",
     "NoRowsError",
     "Pass",
     "Plan",
+    "Progress",
     "Session",
     "SettingsChangedError",
     "Source",

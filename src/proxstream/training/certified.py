@@ -1,4 +1,4 @@
-"""`--algorithm certified`: all rows in memory, the fastest batch solver, and a proof of how good the weights are."""
+"""`--algorithm certified`: all rows in memory, the fastest batch solver, and a proven bound on the suboptimality."""
 
 from __future__ import annotations
 
@@ -7,34 +7,36 @@ from typing import Any
 
 import numpy as np
 
-from .. import losses
-from ..batch import certified
+from ..batch import dispatch
+from ..batch.centring import frame_of
 from ..batch.problem import Problem, Solution
-from ..blocks import NO_WEIGHTS, RowBlock
-from ..model import Model, Weights
-from ..streams import open_stream
-from . import recipe
-from .labels import Labels
-from .order import Order
+from ..core import parsing
+from ..core.validation import Array
+from ..data.rowblock import RowBlock
+from ..io import open_stream
+from ..models.model import Model, Weights
+from .config import TrainConfig
 from .session import NoRowsError
 
 
 class CertifiedRun:
-    """One run: `open` the data, `read` the rows, `solve`, and take the `model`."""
+    """One run: `open` the data, `read` the rows, `solve`, return the `model`."""
 
-    def __init__(self, order: Order) -> None:
-        self.order = order
-        usual = recipe.parameters("certified")
-        recipe.check_known("certified", order.parameters)
-        self.parameters = usual | {
-            name: recipe.value(name, text, usual[name]) for name, text in order.parameters.items()
+    def __init__(self, config: TrainConfig) -> None:
+        self.config = config
+        defaults = parsing.parameters("certified")
+        parsing.check_parameters("certified", config.parameters)
+        self.parameters = defaults | {
+            name: parsing.parse_option(name, text, defaults[name]) for name, text in config.parameters.items()
         }
-        self.penalty = recipe.together(order.l1, order.l2, order.penalty)
-        self.labels = Labels(losses.get(order.loss), order.classes, order.class_weight)
+        self.penalty = parsing.penalty_from_options(config.l1, config.l2, config.penalty)
+        self.labels = config.labels()
         if self.labels.n_outputs > 1 and self.labels.loss.kind != "multiclass":
-            raise ValueError(f"certified: {order.loss} has two classes; with more take softmax or multiclass_hinge")
+            raise ValueError(
+                f"--algorithm certified: {config.loss} is a loss of two classes; use softmax or multiclass_hinge"
+            )
         one = RowBlock(np.array([0, 1]), np.array([0]), np.ones(1), np.ones(1))
-        certified.choose(self._problem(one), self.parameters["solver"])  # refused before anything is read
+        dispatch.choose(self._problem(one), self.parameters["solver"])  # raises before any data is read
         self.rows: RowBlock | None = None
         self.solution: Solution | None = None
         self.stream: Any = None
@@ -43,41 +45,42 @@ class CertifiedRun:
 
     def open(self) -> None:
         """Open the data."""
-        order = self.order
-        self.stream = open_stream(list(order.data), order.format, features=order.features, **order.reading())
+        config = self.config
+        self.stream = open_stream(list(config.data), config.format, features=config.features, **config.stream_options())
 
     def read(self) -> None:
         """Read all rows into memory."""
         with self.stream:
-            self.rows = _together(list(self._blocks()))
+            blocks = list(self._blocks())
+            self.rows = RowBlock.concat(blocks) if blocks else None
         if self.rows is None:
             raise NoRowsError(f"{', '.join(self.stream.names)}: no rows to learn from")
 
     def _blocks(self) -> Iterator[RowBlock]:
         for chunk in self.stream.chunks():
-            read = self.labels.read_chunk(chunk, self.stream.names, skip=self.order.on_error != "stop")
-            self.bad_labels += chunk.rows.n_rows - read.rows.n_rows
+            labelled = self.labels.read_chunk(chunk, self.stream.names, skip=self.config.skip_bad_rows)
+            self.bad_labels += chunk.rows.n_rows - labelled.rows.n_rows
             self.n_bytes += chunk.n_bytes
             self._zeros = self._zeros or bool((chunk.rows.y == 0.0).any())
             self._negatives = self._negatives or bool((chunk.rows.y == -1.0).any())
-            yield read.rows
+            yield labelled.rows
 
     def _problem(self, rows: RowBlock, n_features: int = 1) -> Problem:
         labels = self.labels
         width = max(rows.n_features, n_features)
-        return Problem(rows, width, labels.loss, self.penalty, self.order.intercept, labels.n_outputs)
+        return Problem(rows, width, labels.loss, self.penalty, self.config.intercept, labels.n_outputs)
 
     def solve(self) -> Solution:
-        """Solve the problem; a loss and a penalty that no solver takes are a TypeError."""
+        """Solve the problem; a TypeError if no solver supports the loss and the penalty."""
         assert self.rows is not None
         features = self.stream.used_featurizer
         hashed = 1 if features is None or features.spec.bits is None else 1 << features.spec.bits
         problem = self._problem(self.rows, hashed)
-        self.solution = certified.solve(problem, **self.parameters, seed=self.order.seed, n_threads=self.order.threads)
+        self.solution = dispatch.solve(problem, **self.parameters, seed=self.config.seed, n_threads=self.config.threads)
         return self.solution
 
     def summary(self) -> dict[str, Any]:
-        """Return how it ended, in numbers."""
+        """Return the result in numbers."""
         solution, rows = self.solution, self.rows
         assert solution is not None
         assert rows is not None
@@ -96,37 +99,30 @@ class CertifiedRun:
             "weights": solution.coef.size,
         }
 
-    def model(self) -> Model:
-        """Return the weights with what their rows mean; nothing in it depends on the clock or the machine."""
-        solution, order, featurizer = self.solution, self.order, self.stream.used_featurizer
+    def _intercept(self, coef: Array) -> Any:
+        """Return the intercept for weights rounded to 32 bits, which matters for columns far from zero."""
+        solution, rows = self.solution, self.rows
         assert solution is not None
-        coef = solution.coef.astype(order.dtype, copy=False)
+        assert rows is not None
+        frame = frame_of(rows, self.labels.loss) if self.config.intercept else None
+        if frame is None or coef.dtype == np.float64:
+            return solution.intercept
+        return frame.outward(coef.astype(np.float64), frame.inward(solution.coef, solution.intercept))
+
+    def model(self) -> Model:
+        """Return the model; it does not depend on the clock or the machine."""
+        solution, config, featurizer = self.solution, self.config, self.stream.used_featurizer
+        assert solution is not None
+        coef = solution.coef.astype(config.dtype, copy=False)
         return Model(
-            Weights(coef, solution.intercept, self.labels.loss, self.penalty, order.intercept),
-            classes=self.labels.seen(zeros=self._zeros, negatives=self._negatives),
+            Weights(coef, self._intercept(coef), self.labels.loss, self.penalty, config.intercept),
+            classes=self.labels.observed_classes(zeros=self._zeros, negatives=self._negatives),
             features=None if featurizer is None else featurizer.spec.to_json(),
             names={} if featurizer is None else featurizer.arrays(),
-            reading={"zero_based": order.zero_based},
+            reading={"zero_based": config.zero_based},
             history=[
                 {name: value for name, value in record._asdict().items() if name != "seconds"}
                 for record in solution.history
             ],
-            summary={**self.summary(), "options": order.words()},
+            summary={**self.summary(), "options": config.command_line()},
         )
-
-
-def _together(blocks: list[RowBlock]) -> RowBlock | None:
-    """Return all rows as one block."""
-    if not blocks:
-        return None
-    weighted = any(len(block.c) for block in blocks)
-    ends = np.cumsum([0, *(int(block.indptr[-1] - block.indptr[0]) for block in blocks)])
-    steps = [block.indptr[1:] - block.indptr[0] + end for block, end in zip(blocks, ends[:-1], strict=True)]
-    cells = [slice(int(block.indptr[0]), int(block.indptr[-1])) for block in blocks]
-    return RowBlock(
-        np.concatenate(([0], *steps)),
-        np.concatenate([block.indices[cut] for block, cut in zip(blocks, cells, strict=True)]),
-        np.concatenate([block.data[cut] for block, cut in zip(blocks, cells, strict=True)]),
-        np.concatenate([block.y for block in blocks]),
-        np.concatenate([b.c if len(b.c) else np.ones(b.n_rows) for b in blocks]) if weighted else NO_WEIGHTS,
-    )

@@ -1,7 +1,7 @@
-"""A training run from its order to its model file: streams opened, session run, checkpoints kept, model written.
+"""A training run from its configuration to the model file: opens streams, runs the session, writes checkpoints.
 
-What a run shows goes to a `Watch`; what it is asked by signals comes in through `stop`. The order of the last steps is
-what makes a run safe to kill: the model takes its place as a whole, and only then is the checkpoint removed.
+Progress goes to a `Watch`; signals call `stop`. A run is safe to kill because the model file is replaced atomically,
+and only then is the checkpoint removed.
 """
 
 from __future__ import annotations
@@ -11,14 +11,15 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Protocol, Self
 
-from ..learner import Learner
-from ..model import Model
-from ..streams import Position, open_stream
-from ..streams.features import FeatureSpec
-from ..streams.featurizer import Featurizer
-from . import heldout, report
-from .checkpoint import Keeper, Kept
-from .order import Order
+from ..io import Position, open_stream
+from ..io.features.featurizer import Featurizer
+from ..io.features.spec import FeatureSpec
+from ..learner.divergence import check_finite
+from ..learner.learner import Learner
+from ..models.model import Model
+from . import holdout, report
+from .checkpoint import Checkpoint, CheckpointStore
+from .config import TrainConfig
 from .report import Line, Pass
 from .session import NoRowsError, Session
 
@@ -26,91 +27,89 @@ NUMBERED = {"svmlight", "cache"}  # formats whose features are numbers
 
 
 class Watch(Protocol):
-    """Who looks on."""
+    """Receives the progress of a run."""
 
-    def started(self, run: Run) -> None:
-        """Reading begins."""
+    def on_start(self, run: Run) -> None:
+        """Reading starts."""
 
-    def line(self, line: Line, run: Run) -> None:
+    def on_line(self, line: Line, run: Run) -> None:
         """A line of the table is due."""
 
-    def passed(self, ended: Pass, run: Run) -> None:
+    def on_pass(self, ended: Pass, run: Run) -> None:
         """A pass has ended."""
 
-    def moved(self, run: Run) -> None:
+    def on_chunk(self, run: Run) -> None:
         """A chunk has been learned."""
 
 
 class OutputError(OSError):
-    """A model that could not be written at the end: told before anything is learned."""
+    """The model file cannot be written; raised before training starts."""
 
 
 class Run:
-    """One run of an order.
+    """One training run.
 
     Parameters
     ----------
-    order : Order
-    learner : Learner
-        As the order makes it.
+    config : TrainConfig
     watch : Watch
+    learner : Learner, optional
+        A trained one to continue with.
     """
 
-    def __init__(self, order: Order, learner: Learner, watch: Watch) -> None:
-        self.order, self.watch = order, watch
-        self.settings = order.settings()
-        self.keeper = Keeper(order.output, self.settings, *order.checkpoint_due())
-        kept = self._found()
-        self._features: Any = order.features
-        if kept is not None and kept.features is not None:
-            self._features = Featurizer(FeatureSpec.from_json(kept.features), order.dtype)
-            self._features.restore(kept.names)
-        self.stream = self._open(order.data, order.reading())
+    def __init__(self, config: TrainConfig, watch: Watch, learner: Learner | None = None) -> None:
+        self.config, self.watch = config, watch
+        self.checkpoints = CheckpointStore(config.output, config.settings(), *config.checkpoint_interval())
+        checkpoint = self._find_checkpoint()
+        self._features: Any = config.features
+        if checkpoint is not None and checkpoint.features is not None:
+            self._features = Featurizer(FeatureSpec.from_json(checkpoint.features), config.dtype)
+            self._features.restore(checkpoint.names)
+        self.stream = self._open(config.data, config.stream_options())
         if not set(self.stream.formats) <= NUMBERED:
             self._features = self.stream.featurizer
         self._held_out = None
-        if order.holdout and order.share() is None:
-            self._held_out = self._open((order.holdout,), order.reading_held_out())
+        if config.holdout_file is not None:
+            self._held_out = self._open((config.holdout_file,), config.holdout_options())
         self.session = Session(
-            self._sized(learner),
-            order.labels(),
-            order.plan(),
+            learner or self._new_learner(),
+            config.labels(),
+            config.plan(),
             held_out=self._held_out,
-            on_line=lambda line: watch.line(line, self),
-            on_pass=lambda ended: watch.passed(ended, self),
+            on_line=lambda line: watch.on_line(line, self),
+            on_pass=lambda ended: watch.on_pass(ended, self),
             on_chunk=self._after_chunk,
         )
-        self.resumed, self.finished, self.skipped = kept is not None, False, 0
-        if kept is not None:
-            self.session.restore(kept.session, kept.arrays)
+        self.resumed, self.finished, self.skipped = checkpoint is not None, False, 0
+        if checkpoint is not None:
+            self.session.restore(checkpoint.session, checkpoint.arrays)
 
-    def _found(self) -> Kept | None:
-        """Return the checkpoint to go on from."""
-        if not self.order.resume:
+    def _find_checkpoint(self) -> Checkpoint | None:
+        """Return the checkpoint to resume from."""
+        if not self.config.resume:
             return None
-        self.keeper.sweep()
-        return self.keeper.find()
+        self.checkpoints.sweep()
+        return self.checkpoints.find()
 
     def _open(self, data: tuple[str, ...], reading: dict[str, Any]) -> Any:
-        return open_stream(list(data), self.order.format, features=self._features, **reading)
+        return open_stream(list(data), self.config.format, features=self._features, **reading)
 
-    def _sized(self, learner: Learner) -> Learner:
-        """Return the learner, or one with as many features as hashing makes, or as it has to know from the start."""
-        from ..engines.dense import DenseEngine
+    def _new_learner(self) -> Learner:
+        """Return a new learner with as many features as hashing makes; one that cannot grow needs their number."""
+        from ..learner.dense import DenseEngine
 
-        if learner.t > 0:
-            return learner
         spec = self.featurizer.spec if self.featurizer is not None else None
         if spec is not None and spec.bits is not None:
-            return self.order.learner(1 << spec.bits)
+            return self.config.learner(1 << spec.bits)
+        learner = self.config.learner()
         if not isinstance(learner.engine, DenseEngine):
             return learner
         if not self.stream.rereadable:
             raise ValueError(
-                f"{', '.join(self.stream.names)}: can be read once, and {learner.algorithm!r} with {learner.penalty!r} "
-                "needs the number of features first"
+                f"{', '.join(self.stream.names)}: can be read only once, and {learner.algorithm!r} needs the number of "
+                f"features first (penalty {learner.penalty!r}); pass a file"
             )
-        return self.order.learner(max((chunk.rows.n_features for chunk in self.stream.chunks()), default=1))
+        return self.config.learner(max((chunk.rows.n_features for chunk in self.stream.chunks()), default=1))
 
     def __enter__(self) -> Self:
         return self
@@ -121,118 +120,126 @@ class Run:
                 stream.close()
 
     def __call__(self) -> None:
-        """Run to the end and write the model, or leave the one that is there if this very run has made it."""
+        """Run to the end and write the model; do nothing if `resume` finds a model that this run would write."""
         session = self.session
-        if self.order.resume and not self.resumed and self._is_finished():
+        if self.config.resume and not self.resumed and self._is_finished():
             return
-        self.watch.started(self)
+        self.watch.on_start(self)
         try:
             session.run(self.stream)
         except NoRowsError:
-            skipped = self.stream.skipped + session.facts.bad_labels
+            skipped = self.stream.skipped + session.progress.bad_labels
             more = f", {skipped:,} skipped" if skipped else ""
             raise NoRowsError(f"{', '.join(self.stream.names)}: no rows to learn from{more}") from None
-        self.skipped = self.stream.skipped + session.facts.bad_labels
+        self.skipped = self.stream.skipped + session.progress.bad_labels
         self.write()
-        self.keeper.clear()
+        self.checkpoints.clear()
 
     def _is_finished(self) -> bool:
-        """Tell whether the model is there already: made with these settings, from all of these rows and no others.
+        """Return whether the model exists already, trained with these settings on exactly these rows.
 
-        The rows are read again for their checksum, as they are to go on from a checkpoint.
+        The rows are read again for their checksum, as when resuming from a checkpoint.
         """
-        from .. import modelfile
+        from ..models import file as modelfile
 
-        if not self.stream.rereadable or not os.path.isfile(self.order.output):
+        if not self.stream.rereadable or not os.path.isfile(self.config.output):
             return False
         try:
-            made = modelfile.load(self.order.output).summary
-            if made["options"] != self.order.words():
+            summary = modelfile.load(self.config.output).summary
+            if summary["options"] != self.config.command_line():
                 return False
-            self.finished = next(self.stream.chunks(Position(*made["end_of_input"])), None) is None
-        except (ValueError, TypeError, AttributeError, LookupError):  # no model, or one of other rows
+            self.finished = next(self.stream.chunks(Position(*summary["end_of_input"])), None) is None
+        except (ValueError, TypeError, AttributeError, LookupError):  # not a model, or trained on other rows
             return False
         return self.finished
 
     def stop(self) -> None:
-        """Ask the run to stop, from a signal handler."""
+        """Stop between two chunks; safe to call from a signal handler."""
         self.session.stop()
 
-    def keep(self) -> None:
+    def save_checkpoint(self) -> None:
         """Write a checkpoint now."""
-        self.keeper.keep(self.session, self.featurizer)
+        self.checkpoints.save(self.session, self.featurizer)
 
     def _after_chunk(self) -> None:
-        if self.keeper.is_due(self.session):
-            self.keep()
-        self.watch.moved(self)
+        if self.checkpoints.is_due(self.session):
+            self.save_checkpoint()
+        self.watch.on_chunk(self)
 
     @property
     def featurizer(self) -> Featurizer | None:
-        """What gives features their meaning, None where they are numbers in the files themselves."""
+        """The featurizer, None where the files have numbered features."""
         featurizer: Featurizer | None = self.stream.used_featurizer
         return featurizer
 
     # ---- the model
 
     def write(self) -> None:
-        """Write the model."""
-        from .. import modelfile
+        """Write the model after checking that all of its numbers are finite."""
+        from ..models import file as modelfile
 
-        modelfile.save(self.model(), self.order.output, weights_only=self.order.weights_only)
+        check_finite(self.session.learner, ", ".join(self.stream.names))
+        modelfile.save(self.model(), self.config.output, weights_only=self.config.weights_only)
 
     def model(self) -> Model:
-        """Return the model as it stands: nothing in it depends on the clock, the machine, or where the run was cut."""
-        session, order, featurizer = self.session, self.order, self.featurizer
+        """Return the current model; it does not depend on the clock, the machine, or interruptions."""
+        session, config, featurizer = self.session, self.config, self.featurizer
         return Model(
             session.learner,
             classes=session.classes,
             features=None if featurizer is None else featurizer.spec.to_json(),
             names={} if featurizer is None else featurizer.arrays(),
-            reading={"zero_based": order.zero_based},
-            history=[report.record(told) for told in _in_order(session.lines, session.passes)],
-            summary={**self.summary, "options": order.words(), "end_of_input": list(session.facts.position)},
+            reading=self._reading(),
+            history=[report.as_record(entry) for entry in _merge(session.lines, session.passes)],
+            summary={**self.summary, "options": config.command_line(), "end_of_input": list(session.progress.position)},
         )
+
+    def _reading(self) -> dict[str, Any]:
+        """Return how new data are to be read: rows with an index 0 are not those of data that count from 1."""
+        reading: dict[str, Any] = {"zero_based": self.config.zero_based}
+        if self.config.zero_based and set(self.stream.formats) == {"svmlight"} and not self.session.progress.index_zero:
+            reading["min_index"] = 1
+        return reading
 
     @cached_property
     def summary(self) -> dict[str, Any]:
-        """How the run ended, in numbers."""
+        """The result of the run in numbers."""
         session = self.session
-        facts: dict[str, Any] = {
-            "rows": session.facts.all_rows,
+        summary: dict[str, Any] = {
+            "rows": session.progress.all_rows,
             "skipped": self.skipped,
             "passes": len(session.passes),
             "progressive_loss": session.progressive_loss,
         }
-        if session.facts.zeros and session.facts.negatives and session.labels.usual:
-            facts["negative_labels"] = [-1, 0]
+        if session.progress.zeros and session.progress.negatives and session.labels.default:
+            summary["negative_labels"] = [-1, 0]
         best = session.tally.best_constant()
         if best is not None:
-            facts |= {"best_constant": self._shown(best.value), "best_constant_loss": best.loss}
-        facts |= session.tally.facts()
-        facts |= heldout.summary(session.passes, bool(self.order.early_stop))
+            summary |= {"best_constant": self._shown(best.value), "best_constant_loss": best.loss}
+        summary |= session.tally.facts()
+        summary |= holdout.summary(session.passes, bool(self.config.early_stop))
         learner = session.learner
-        return facts | {"nonzeros": learner.count_nonzero(), "weights": learner.n_features * learner.n_outputs}
+        return summary | {"nonzeros": learner.count_nonzero(), "weights": learner.n_features * learner.n_outputs}
 
     def _shown(self, score: float) -> float:
-        """Return a constant score as a prediction; of several classes it is the class."""
+        """Return a constant score as a prediction: for several classes, the class."""
         learner, classes = self.session.learner, self.session.labels.classes
         return classes[int(score)] if learner.n_outputs > 1 else report.prediction(learner.loss, score)
 
 
-def _in_order(lines: Sequence[Line], passes: Sequence[Pass]) -> list[Line | Pass]:
-    """Return lines and passes as they were told: a pass behind its own lines."""
-    return sorted([*lines, *passes], key=lambda told: told.number)
+def _merge(lines: Sequence[Line], passes: Sequence[Pass]) -> list[Line | Pass]:
+    """Return lines and passes in the order of their reports: a pass after its own lines."""
+    return sorted([*lines, *passes], key=lambda entry: entry.number)
 
 
 def check_output(path: str) -> None:
     """Raise an OutputError unless a file can be written at this path."""
     folder = os.path.dirname(path) or "."
     if path == "-":
-        raise OutputError("-: a model is written whole, expected a file, not standard output")
+        raise OutputError("-: a model cannot be written to standard output; pass a file")
     if not os.path.isdir(folder):
         raise OutputError(f"{path}: the folder {folder} does not exist")
     if os.path.isdir(path):
-        raise OutputError(f"{path}: is a folder, expected a file to write the model to")
+        raise OutputError(f"{path}: is a folder; pass a file")
     if not os.access(folder, os.W_OK | os.X_OK) or (os.path.exists(path) and not os.access(path, os.W_OK)):
         raise OutputError(f"{path}: cannot be written")

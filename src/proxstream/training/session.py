@@ -1,13 +1,13 @@
-"""Training from a stream: chunk after chunk into the learner, with what is told and kept on the way.
+"""A training session: reads a stream chunk by chunk, trains the learner, reports progress.
 
     source -> chunk -> labels -> learner.learn -> scores -> sums, lines of the table, held-out loss
 
-A session is a function of the sequence of rows, as the learner is: where chunks end, where lines are told and where a
-run was broken off and resumed leave no trace in the model or in the sums. All that it remembers is in `facts` (numbers)
-and `arrays`, so that a checkpoint can hold it.
+A session is a function of the sequence of rows, as the learner is: neither the chunk boundaries, nor the reported
+lines, nor an interruption and resume leave a trace in the model or in the sums. Its complete state is in `progress`
+(numbers) and `arrays`, so that a checkpoint can hold it.
 
-Rows are held out without cutting the stream: they are given to the learner with weight 0, which leaves the model
-untouched and returns the score that the model had for them at that place.
+Rows are held out without splitting the stream: the learner gets them with weight 0, which leaves the model unchanged
+and returns the score that it had for them at that point.
 """
 
 from __future__ import annotations
@@ -20,51 +20,53 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from .._checks import Array
-from ..blocks import RowBlock
-from ..engines.threads import part
-from ..learner import Learner
-from ..streams.base import Chunk, DataError, Position
-from . import heldout, metrics, report
+from ..core.validation import Array
+from ..data import metrics
+from ..data.rowblock import RowBlock
+from ..io.open import place_of
+from ..io.types import Chunk, DataError, Position
+from ..learner.divergence import DivergedError
+from ..learner.learner import Learner
+from . import holdout, report
 from .labels import Labels
 from .report import Line, Pass
 
-EARLY = 1024  # rows, up to which the features that have occurred are kept
+EARLY = 1024  # rows up to which the session remembers the features that occurred
 
 
 class Source(Protocol):
-    """What chunks come from: `proxstream.open_stream` makes one."""
+    """A source of chunks, such as `proxstream.open_stream` returns."""
 
     names: list[str]  # of its files
 
     def chunks(self, start: Position = ...) -> Iterator[Chunk]:
-        """Yield the chunks behind a place."""
+        """Yield the chunks after a position."""
 
 
-class Interrupted(Exception):  # noqa: N818 - a wish, not an error
-    """The session was asked to stop; it stands between two chunks and can go on."""
+class Interrupted(Exception):  # noqa: N818 - a request, not an error
+    """The session was asked to stop; it is between two chunks and can be resumed."""
 
 
 class NoRowsError(ValueError):
-    """A source without a single row to learn from."""
+    """A source without any row to learn from."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How a session goes about its rows.
+    """How a session uses its rows.
 
     Parameters
     ----------
     passes : int
-        How often the source is read.
+        Number of passes over the source.
     held_out : Fraction
         This share of the rows, evenly spaced, is predicted and never learned.
     early_stop : int
-        End after so many passes without a lower held-out loss, with the model of the best pass; 0: never.
+        Stop after this many passes without a lower held-out loss, with the model of the best pass; 0: never.
     every : int
-        Rows between two lines; 0: lines at powers of two.
+        Rows between two reported lines; 0: lines at powers of two.
     skip_bad : bool
-        Leave out rows whose label the loss does not know, and count them.
+        Skip and count rows whose label the loss does not accept.
     """
 
     passes: int = 1
@@ -75,22 +77,23 @@ class Plan:
 
 
 @dataclass
-class Facts:
-    """The numbers that a session remembers."""
+class Progress:
+    """The counters of a session."""
 
-    number: int = 0  # of the pass that is going on, from 0
+    number: int = 0  # of the current pass, from 0
     rows: int = 0  # of this pass, learned or held out
     all_rows: int = 0
     n_bytes: int = 0
     bad_labels: int = 0
     position: Position = field(default_factory=Position)
-    whole: Position | None = None  # where the first pass ended
-    pass_began: tuple[float, float] = (0.0, 0.0)  # the learner's sums of loss and weight then
+    first_pass_end: Position | None = None
+    pass_start: tuple[float, float] = (0.0, 0.0)  # the learner's sums of loss and weight at the start of the pass
     last_line: tuple[float, float] = (0.0, 0.0)  # and at the last line
-    held_out: tuple[float, float] = (0.0, 0.0)  # sums of loss and weight of this pass
+    held_out: tuple[float, float] = (0.0, 0.0)  # sums of loss and weight over the held-out rows of this pass
     best_pass: int = -1
-    zeros: bool = False  # whether a label was 0, and whether one was -1
+    zeros: bool = False  # a label 0 occurred; likewise -1
     negatives: bool = False
+    index_zero: bool = False  # a feature 0 occurred
     done: bool = False
 
 
@@ -100,14 +103,13 @@ class Session:
     Parameters
     ----------
     learner : Learner
-        New, or one that goes on.
+        New, or already trained.
     labels : Labels
     plan : Plan
     held_out : Source, optional
         Rows to predict after each pass.
-    on_line : function of a Line
-    on_pass : function of a Pass
-    on_chunk : function, called after each chunk when the session stands between two
+    on_line, on_pass : function of a Line, of a Pass
+    on_chunk : function, called between two chunks
     """
 
     def __init__(
@@ -123,9 +125,9 @@ class Session:
     ) -> None:
         self.learner, self.labels, self.plan = learner, labels, plan or Plan()
         if learner.ranking and self.plan.held_out:
-            raise ValueError("a query cannot be held out in part: hold out rows of their own")
-        self.facts = Facts(pass_began=learner.loss_sums, last_line=learner.loss_sums)
-        self.began = learner.loss_sums
+            raise ValueError("part of a query cannot be held out; hold out a separate file")
+        self.progress = Progress(pass_start=learner.loss_sums, last_line=learner.loss_sums)
+        self.loss_sums_before = learner.loss_sums
         self.lines: list[Line] = []
         self.passes: list[Pass] = []
         self.tally = metrics.tally(learner.loss, learner.n_outputs, ranking=learner.ranking)
@@ -138,7 +140,7 @@ class Session:
     @property
     def mean_loss(self) -> float:
         """The mean loss of this pass so far."""
-        return heldout.mean(self.learner.loss_sums, self.facts.pass_began)
+        return holdout.mean(self.learner.loss_sums, self.progress.pass_start)
 
     @property
     def progressive_loss(self) -> float:
@@ -147,44 +149,46 @@ class Session:
 
     @property
     def classes(self) -> tuple[float, ...]:
-        """The labels of the classes as the data have them, none where there are none."""
-        return self.labels.seen(zeros=self.facts.zeros, negatives=self.facts.negatives)
+        """The labels of the classes as the data have them; empty for regression and ranking."""
+        return self.labels.observed_classes(zeros=self.progress.zeros, negatives=self.progress.negatives)
 
     # ---- running
 
     def run(self, source: Source) -> None:
-        """Read the source to its end, as often as planned, from where the session stands."""
-        while not self.facts.done:
-            for chunk in self._waited(source.chunks(self.facts.position)):
-                self._take(chunk, source)
-                self.facts.position = chunk.end
+        """Read the source to its end, pass after pass, from the current position."""
+        while not self.progress.done:
+            for chunk in self._wait_for(source.chunks(self.progress.position)):
+                self._learn_chunk(chunk, source)
+                self.progress.position = chunk.end
                 if self._on_chunk is not None:
                     self._on_chunk()
-            self._check_whole(source)
+            self._check_unchanged(source)
             self._end_pass()
 
-    def _check_whole(self, source: Source) -> None:
-        """Refuse data that are not those of the first pass: what a later one has read of them says nothing of the rest.
+    def _check_unchanged(self, source: Source) -> None:
+        """Raise a DataError if a later pass read other data than the first.
 
-        Where rows end, blank lines and bad rows may follow, which are cut into chunks as it happens: ends that differ
-        are the same if the data are the same up to the first one, and no row is behind it.
+        Blank lines and bad rows may follow the last row, and chunks may end anywhere among them: different end
+        positions are equivalent if the data agree up to the first one and no row follows it.
         """
-        facts = self.facts
-        if facts.whole is None:
-            facts.whole = facts.position
-        elif _end(facts.position) != _end(facts.whole):
-            for chunk in self._waited(source.chunks(facts.whole)):
+        progress = self.progress
+        if progress.first_pass_end is None:
+            progress.first_pass_end = progress.position
+        elif _end(progress.position) != _end(progress.first_pass_end):
+            for chunk in self._wait_for(source.chunks(progress.first_pass_end)):
                 name = source.names[chunk.end.file]
-                raise DataError(f"{name}: the file has changed, it has rows that the first pass did not; begin anew")
+                raise DataError(
+                    f"{name}: the file has changed: it has rows that the first pass did not see; start over"
+                )
 
     def stop(self) -> None:
-        """Ask the session to stop between two chunks, from a signal handler: `run` raises Interrupted."""
+        """Stop between two chunks; safe to call from a signal handler. `run` raises Interrupted."""
         self._stop = True
-        if self._waiting:  # nothing is half done while waiting for data
+        if self._waiting:  # no chunk is half learned while waiting for data
             raise Interrupted
 
-    def _waited(self, chunks: Iterator[Chunk]) -> Iterator[Chunk]:
-        """Yield the chunks; while waiting for one, and only then, `stop` may break in."""
+    def _wait_for(self, chunks: Iterator[Chunk]) -> Iterator[Chunk]:
+        """Yield the chunks; `stop` may interrupt while waiting for one, and only then."""
         try:
             while True:
                 try:
@@ -201,172 +205,178 @@ class Session:
             if hasattr(chunks, "close"):
                 chunks.close()
 
-    def _take(self, chunk: Chunk, source: Source) -> None:
-        facts, plan = self.facts, self.plan
+    def _learn_chunk(self, chunk: Chunk, source: Source) -> None:
+        progress, plan = self.progress, self.plan
         rows, kept = self.labels.read_chunk(chunk, source.names, skip=plan.skip_bad)
         given, qid = chunk.rows.y, chunk.qid
         if kept is not None:
-            facts.bad_labels += len(given) - len(kept)
+            progress.bad_labels += len(given) - len(kept)
             given, qid = given[kept], None if qid is None else qid[kept]
-        facts.zeros = facts.zeros or bool((given == 0.0).any())
-        facts.negatives = facts.negatives or bool((given == -1.0).any())
+        progress.zeros = progress.zeros or bool((given == 0.0).any())
+        progress.negatives = progress.negatives or bool((given == -1.0).any())
+        progress.index_zero = progress.index_zero or bool((rows.indices == 0).any())
         rows = rows._replace(data=rows.data.astype(self.learner.dtype, copy=False))
-        start, n_bytes = 0, facts.n_bytes
+        start, n_bytes = 0, progress.n_bytes
         while start < rows.n_rows:
-            stop = min(start + report.next_told(facts.rows, plan.every) - facts.rows, rows.n_rows)
-            piece = part(rows, start, stop)
-            scores = self._learn(piece, None if qid is None else qid[start:stop])
-            facts.rows += stop - start
-            facts.all_rows += stop - start
-            facts.n_bytes = n_bytes + chunk.n_bytes * stop // rows.n_rows
-            if report.is_told(facts.rows, plan.every):
-                self._tell(piece, scores, float(given[stop - 1]))
+            stop = min(start + report.next_line(progress.rows, plan.every) - progress.rows, rows.n_rows)
+            piece = rows.slice(start, stop)
+            try:
+                scores = self._learn(piece, None if qid is None else qid[start:stop])
+            except DivergedError as error:
+                row = start + error.row
+                given_row = row if kept is None else int(kept[row])
+                raise DivergedError(row, place_of(source, chunk, progress.position, given_row)) from None
+            progress.rows += stop - start
+            progress.all_rows += stop - start
+            progress.n_bytes = n_bytes + chunk.n_bytes * stop // rows.n_rows
+            if report.is_line_due(progress.rows, plan.every):
+                self._report_line(piece, scores, float(given[stop - 1]))
             start = stop
-        facts.n_bytes = n_bytes + chunk.n_bytes
+        progress.n_bytes = n_bytes + chunk.n_bytes
 
     def _learn(self, rows: RowBlock, qid: Array | None) -> Array:
-        """Learn rows, those to be held out with weight 0; return the scores."""
-        facts, learner, first = self.facts, self.learner, self.facts.number == 0
-        held = self._held(rows.n_rows)
-        if held is not None:
-            c = rows.c if len(rows.c) else np.ones(rows.n_rows)
-            learned = rows._replace(c=np.where(held, 0.0, c))
-        else:
-            learned = rows
-        scores = learner.learn(learned, qid)
-        self._remember(rows)
+        """Learn rows, held-out ones with weight 0; return the scores."""
+        progress, learner, first = self.progress, self.learner, self.progress.number == 0
+        held = self._held_out_rows(rows.n_rows)
+        learned = rows if held is None else rows._replace(c=np.where(held, 0.0, rows.weights()))
+        scores = learner.learn(learned, qid, undo=False)
+        self._track_features(rows)
         if held is not None:
             out = np.flatnonzero(held)
-            suffered = learner.suffered(scores[out], rows.y[out])
-            facts.held_out = heldout.added(facts.held_out, suffered, rows.c[out] if len(rows.c) else rows.c)
+            losses = learner.losses_of(scores[out], rows.y[out])
+            progress.held_out = holdout.add_losses(progress.held_out, losses, rows.c[out] if len(rows.c) else rows.c)
         if first:
             self.tally.add(scores, learned.y, learned.c)
         return scores
 
-    def _remember(self, rows: RowBlock) -> None:
-        """Keep the features that have occurred while they are few, so that early lines need not look at all weights."""
+    def _track_features(self, rows: RowBlock) -> None:
+        """Remember the features that occurred while they are few, so that early lines need not scan all weights."""
         if self._occurred is not None:
-            if self.facts.rows + rows.n_rows > EARLY:
+            if self.progress.rows + rows.n_rows > EARLY:
                 self._occurred = None
             else:
                 new = rows.indices[rows.indptr[0] : rows.indptr[-1]]
                 self._occurred = np.union1d(self._occurred, new)
 
-    def _held(self, n_rows: int) -> Array | None:
-        """Tell which of the next rows are held out."""
+    def _held_out_rows(self, n_rows: int) -> Array | None:
+        """Return which of the next rows are held out."""
         share = self.plan.held_out
-        return heldout.held(share, self.facts.rows, n_rows) if share else None
+        return holdout.held_out_rows(share, self.progress.rows, n_rows) if share else None
 
-    def _tell(self, rows: RowBlock, scores: Array, label: float) -> None:
-        """Enter a line about the last of these rows."""
-        facts, learner = self.facts, self.learner
+    def _report_line(self, rows: RowBlock, scores: Array, label: float) -> None:
+        """Report a line about the last of these rows."""
+        progress, learner = self.progress, self.learner
         sums = learner.loss_sums
         line = Line(
-            number=facts.number + 1,
-            rows=facts.rows,
-            mean_loss=heldout.mean(sums, facts.pass_began),
-            since_last=heldout.mean(sums, facts.last_line),
+            number=progress.number + 1,
+            rows=progress.rows,
+            mean_loss=holdout.mean(sums, progress.pass_start),
+            since_last=holdout.mean(sums, progress.last_line),
             label=label,
             prediction=self._prediction(scores),
             features=int(rows.indptr[-1] - rows.indptr[-2]),
             nonzeros=learner.count_nonzero(self._occurred),
         )
-        facts.last_line = sums
+        progress.last_line = sums
         self.lines.append(line)
         if self._on_line is not None:
             self._on_line(line)
 
     def _prediction(self, scores: Array) -> float:
-        """Return what the model said of the last row, NaN where scores are those of pairs."""
+        """Return the prediction for the last row; NaN for a ranker, whose scores are those of pairs."""
         if self.learner.ranking:
             return math.nan
-        told = report.prediction(self.learner.loss, scores[-1])
-        return self.labels.classes[int(told)] if self.learner.n_outputs > 1 else told
+        value = report.prediction(self.learner.loss, scores[-1])
+        return self.labels.classes[int(value)] if self.learner.n_outputs > 1 else value
 
     # ---- passes
 
     def _end_pass(self) -> None:
-        facts, learner, plan = self.facts, self.learner, self.plan
-        if facts.rows == 0:
+        progress, learner, plan = self.progress, self.learner, self.plan
+        if progress.rows == 0:
             raise NoRowsError("there are no rows to learn from")
         if self._held_out is not None:
-            facts.held_out = self._held_out_losses(self._held_out)
-        ended = Pass(facts.number + 1, facts.rows, self.mean_loss, heldout.mean(facts.held_out))
+            progress.held_out = self._held_out_losses(self._held_out)
+        ended = Pass(progress.number + 1, progress.rows, self.mean_loss, holdout.mean(progress.held_out))
         self.passes.append(ended)
         if self._on_pass is not None:
             self._on_pass(ended)
-        if facts.number > 0:  # the progressive loss is that of rows never seen
-            learner.loss_sums = facts.pass_began
+        if progress.number > 0:  # the progressive loss counts rows seen for the first time
+            learner.loss_sums = progress.pass_start
         if plan.early_stop:
-            self._compare()
-        waited = facts.number - facts.best_pass
-        facts.done = facts.number + 1 >= plan.passes or 0 < plan.early_stop <= waited
-        if facts.done:
+            self._keep_best()
+        waited = progress.number - progress.best_pass
+        progress.done = progress.number + 1 >= plan.passes or 0 < plan.early_stop <= waited
+        if progress.done:
             if self.best:
                 learner.load_state_dict(self.best)
                 self.best = {}
             return
         learner.end_query()
-        self.facts = Facts(
-            number=facts.number + 1,
-            all_rows=facts.all_rows,
-            n_bytes=facts.n_bytes,
-            bad_labels=facts.bad_labels,
-            whole=facts.whole,
-            pass_began=learner.loss_sums,
+        self.progress = Progress(
+            number=progress.number + 1,
+            all_rows=progress.all_rows,
+            n_bytes=progress.n_bytes,
+            bad_labels=progress.bad_labels,
+            first_pass_end=progress.first_pass_end,
+            pass_start=learner.loss_sums,
             last_line=learner.loss_sums,
-            best_pass=facts.best_pass,
-            zeros=facts.zeros,
-            negatives=facts.negatives,
+            best_pass=progress.best_pass,
+            zeros=progress.zeros,
+            index_zero=progress.index_zero,
+            negatives=progress.negatives,
         )
 
-    def _compare(self) -> None:
-        """Keep the model if no earlier pass has a held-out loss as low."""
-        if heldout.is_best(self.passes):
-            self.facts.best_pass = self.facts.number
+    def _keep_best(self) -> None:
+        """Remember the model if no earlier pass has a held-out loss as low."""
+        if holdout.is_best(self.passes):
+            self.progress.best_pass = self.progress.number
             self.best = self.learner.state_dict()
 
     def _held_out_losses(self, source: Source) -> tuple[float, float]:
-        """Return the sums of loss and of weight over rows that are predicted and not learned."""
-        skip, chunks = self.plan.skip_bad, self._waited(source.chunks(Position()))
+        """Return the sums of loss and weight over the held-out file."""
+        skip, chunks = self.plan.skip_bad, self._wait_for(source.chunks(Position()))
         rows = ((self.labels.read_chunk(chunk, source.names, skip=skip).rows, chunk.qid) for chunk in chunks)
-        return heldout.losses_of(self.learner, rows)
+        return holdout.total_losses(self.learner, rows)
 
-    # ---- what is remembered
+    # ---- state
 
     def arrays(self) -> dict[str, Array]:
-        """Return the arrays that the session remembers, those of the learner among them, not copied."""
+        """Return the arrays of the session, including those of the learner, without copying."""
         found = {f"learner.{name}": array for name, array in self.learner.state_dict(copy=False).items()}
         found |= {f"tally.{name}": array for name, array in self.tally.arrays.items()}
         return found | {f"best.{name}": array for name, array in self.best.items()}
 
     def record(self) -> dict[str, Any]:
-        """Return the numbers that the session remembers, as JSON knows them."""
-        facts = asdict(self.facts) | {"position": list(self.facts.position), "began": list(self.began)}
-        return facts | {
-            "whole": None if self.facts.whole is None else list(self.facts.whole),
+        """Return the counters of the session as JSON values."""
+        progress = asdict(self.progress) | {
+            "position": list(self.progress.position),
+            "loss_sums_before": list(self.loss_sums_before),
+        }
+        return progress | {
+            "first_pass_end": None if self.progress.first_pass_end is None else list(self.progress.first_pass_end),
             "lines": [plain(line) for line in self.lines],
             "passes": [plain(one) for one in self.passes],
         }
 
     def restore(self, record: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
-        """Go on from what `record` and `arrays` returned in a session with the same settings."""
+        """Restore the state that `record` and `arrays` returned in a session with the same settings."""
         self._occurred = None
-        told = dict(record)
-        self.lines = [Line(*floats(line)) for line in told.pop("lines")]
-        self.passes = [Pass(*floats(one)) for one in told.pop("passes")]
-        self.began = _pair(told.pop("began"))
-        pairs: dict[str, Any] = {name: _pair(told.pop(name)) for name in ("pass_began", "last_line", "held_out")}
-        whole = told.pop("whole", None)
-        pairs["whole"] = None if whole is None else Position(*whole)
-        self.facts = Facts(position=Position(*told.pop("position")), **pairs, **told)
+        values = dict(record)
+        self.lines = [Line(*floats(line)) for line in values.pop("lines")]
+        self.passes = [Pass(*floats(one)) for one in values.pop("passes")]
+        self.loss_sums_before = _pair(values.pop("loss_sums_before"))
+        pairs: dict[str, Any] = {name: _pair(values.pop(name)) for name in ("pass_start", "last_line", "held_out")}
+        end = values.pop("first_pass_end", None)
+        pairs["first_pass_end"] = None if end is None else Position(*end)
+        self.progress = Progress(position=Position(*values.pop("position")), **pairs, **values)
         self.learner.load_state_dict(under("learner.", arrays))
         self.best = under("best.", arrays)
         metrics.restore(self.tally, under("tally.", arrays))
 
 
 def under(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """Return the arrays whose names begin with this, without it."""
+    """Return the arrays whose names start with the prefix, without it."""
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
@@ -380,10 +390,10 @@ def _pair(values: Any) -> tuple[float, float]:
 
 
 def plain(record: tuple[Any, ...]) -> list[Any]:
-    """Return a record as JSON knows it: NaN is null."""
+    """Return a record as JSON values: NaN becomes null."""
     return [None if isinstance(value, float) and math.isnan(value) else value for value in record]
 
 
 def floats(values: list[Any]) -> list[Any]:
-    """Return the values of which `plain` made a record: null is NaN."""
+    """Invert `plain`: null becomes NaN."""
     return [math.nan if value is None else value for value in values]

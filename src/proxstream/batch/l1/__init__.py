@@ -4,12 +4,12 @@
 
 An epoch is
 
-1. everything computed anew from the weights, and the certificate (`proof`), which also rules features out for good;
+1. everything computed from the weights alone, and the certificate (`point`), which also rules features out for good;
 2. proximal Newton steps on the live features, those with a weight or with a slope near the threshold: by coordinate
    descent on the columns (`sweeps`), and when few are left through their Gram matrix (`gram`).
 
-Before all that, columns are left out which no dual point can pull across their threshold: a loss of bounded slope
-bounds |<x_j, theta>| by sums over the column alone.
+Columns that no dual point can pull across their threshold are dropped first: a loss of bounded slope bounds
+|<x_j, theta>| by sums over the column alone. docs/l1_solver.md describes all methods and how one is chosen.
 
 Reference: G.-X. Yuan, C.-H. Ho, C.-J. Lin, An improved GLMNET for l1-regularized logistic regression, 2012; E. Ndiaye,
 O. Fercoq, A. Gramfort, J. Salmon, Gap safe screening rules for sparsity enforcing penalties, 2017.
@@ -21,23 +21,20 @@ import math
 
 import numpy as np
 
-from ..._checks import Array
-from ..._threads import ALONE, Threads
-from ...kernels import columns as kernels
-from ...kernels.l1 import violations
+from ...core.validation import Array
+from ...data.threads import ALONE, Threads
+from .. import cost
 from ..problem import Problem, Solution, Trace
-from . import gram, squares
+from . import _csc as kernels, gram, squares
+from ._kernels import violations
 from .gram import Gram
-from .point import Point, Strengths
-from .proof import Proof
+from .point import Point, Proof, Strengths
 from .sweeps import Step, Sweeps
-
-LOSSES = ("logistic", "squared", "squared_hinge", "huber", "poisson")
 
 NEAR = 0.9  # part of l1 from which |G_j| makes a resting feature worth looking at
 TENTH = 0.1  # of the first violations: there an epoch ends
 MOST_STEPS = 50
-STALLED = 8  # epochs without progress
+STALLED, STUCK = 8, 30  # epochs without progress where the gap is small, and where it is not
 
 
 def solve(
@@ -63,7 +60,7 @@ def solve(
 def _solve(
     problem: Problem, psi: Strengths, trace: Trace, max_epochs: int, seed: int, start: Solution | None, threads: Threads
 ) -> Solution:
-    """Solve by proximal Newton steps, where the trace ends."""
+    """Solve by proximal Newton steps, continuing the trace."""
     w = np.zeros(problem.n_features) if start is None else np.array(start.coef, dtype=np.float64)
     b = [0.0 if start is None else float(start.intercept)] * problem.fit_intercept
     kept, parts = survivors(problem, psi, threads)
@@ -95,19 +92,22 @@ def _solve(
 
 
 def _stalled(trace: Trace) -> bool:
-    """Tell whether rounding hides all further progress."""
-    gaps = [record.gap for record in trace.history[-STALLED:]]
+    """Return whether rounding hides all further progress."""
+    gaps = [record.gap for record in trace.history[-STUCK:]]
+    if len(gaps) == STUCK and not min(gaps) < 0.99 * gaps[0]:
+        return True
+    gaps = gaps[-STALLED:]
     return len(gaps) == STALLED and min(gaps) == gaps[0] and gaps[0] <= 1e-8 * abs(trace.history[-1].primal)
 
 
 def strengths(problem: Problem) -> Strengths:
     """Return l1 and l2 of each feature; a TypeError if the loss or the penalty is not one that (1) speaks of."""
-    if problem.loss.name not in LOSSES:
-        raise TypeError(f"loss must be one of {', '.join(LOSSES)}, got {problem.loss}")
+    loss = problem.loss
+    if not (loss.smooth and loss.under_l1 and loss.kind != "multiclass"):
+        raise TypeError(f"the l1 solver takes smooth losses of one score, got {loss}")
     shape = (problem.n_features,)
-    terms = problem.penalty._terms(shape)
-    unbounded = bool(np.all(np.isneginf(terms.lo)) and np.all(np.isposinf(terms.hi)))
-    if terms.bends or terms.coupled is not None or not unbounded:
+    terms = problem.penalty.terms(shape)
+    if not terms.only_l1_l2:
         raise TypeError(f"penalty must be a sum of L1, L2 and ElasticNet, got {problem.penalty!r}")
     return Strengths(*(np.broadcast_to(np.asarray(term, np.float64), shape) for term in (terms.l1, terms.l2)))
 
@@ -178,7 +178,9 @@ class _Descent:
         return self.sweeps.step(live, slack, self._goal())
 
     def _worth_a_gram(self, live: Array) -> bool:
-        if len(live) > gram.MOST_COLUMNS:
-            return False
         settled = len(live) < 300 or len(live) <= 1.5 * np.count_nonzero(self.at.w)
-        return bool(settled and self.sweeps.seconds >= 0.3 * gram.price(self.at, live))
+        if len(live) > gram.MOST_COLUMNS or not settled:
+            return False
+        ptr = self.at.columns.ptr
+        seconds = cost.gram(len(self.at.z), float(np.sum(ptr[live + 1] - ptr[live])), len(live))
+        return bool(self.sweeps.seconds >= 0.3 * seconds)

@@ -1,13 +1,24 @@
-"""Newton steps on a face, the weights that are not 0: conjugate gradients, preconditioned by factors of the Hessian.
+"""Newton steps on a face, the weights that are not 0: conjugate gradients, preconditioned by a factorized Hessian.
 
     H_F d = -(X_F' r + l2 u + l1 sign u)              H_F = X_F' D X_F + diag(l2)                              (1)
 
 On hard problems (weak penalties, rare features) coordinate descent and plain conjugate gradients need thousands of
-passes for this. With factors, be they of an older D and of an older face, it is a handful of iterations.
+passes for this. With factors, even of an older D and an older face, a few iterations are enough.
 
-Weights that would pass through 0 are set to 0, all of them at once, and (1) is solved again without them: columns that
-nearly depend on one another have large opposite steps, whose first meeting with 0 would stop all others if they went
-together. Should the model not fall in the end, the first direction is followed to the lowest point on it.
+Weights that would cross 0 are set to 0, all at once, and (1) is solved again without them: nearly collinear columns
+have large opposite steps, and stopping at the first crossing would stop all the others too. If the model does not
+decrease in the end, the step goes to the lowest point along the first direction.
+
+Factors. Where few columns share rows, H is sparse and `_cholesky` eliminates the rare columns; otherwise H is a dense
+matrix. With E the unit vectors of columns that have left the face, W = H^-1 E and K = E' W,
+
+    H^-1 - W K^-1 W'                                                                                        (2)
+
+is the inverse of H without them (Gill, Murray, Saunders and Wright 1990 solve quadratic programs in this way).
+
+`_cholesky` instead of scipy's `splu`: on faces of one-hot groups and of zipf-like features (4,000 to 15,000 columns) it
+took between a seventh and a thirteenth of the time, since the part that fills in goes to dense LAPACK (the table is in
+docs/l1_solver.md).
 """
 
 from __future__ import annotations
@@ -16,18 +27,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..._checks import Array
-from ...kernels import csr_products
-from ...kernels.columns import by_rows
-from ...kernels.l1 import lowest
-from .factors import Factors, Plan, price_of_plan
+from ...core.validation import Array
+from ...data import _products as csr_products
+from .. import cost
+from . import _cholesky as cholesky
+from ._cholesky import Lower
+from ._csc import Rows, by_rows
+from ._kernels import add_gram, lowest
 from .point import Point, Strengths
 
 MOST_ITERATIONS = 60
 MOST_ROUNDS = 12
 ACCURACY = 1e-2  # part of the slopes, in the norm of the factors, that a solution of (1) may leave
-PRODUCT = 5e-9  # seconds an entry, of X and X' together
-
 UNSETTLED = 0.02  # part of a face that wants to leave at once, from which on it is too early for factors
 STEPS = 50  # iterations of conjugate gradients, over a solution, with factors
 
@@ -51,10 +62,10 @@ class Face:
         self.plan: Plan | None = None
         self.iterations = 0
 
-    # -- factors, and when to buy them -----------------------------------------------------------
+    # -- factors, and when they are worth it -----------------------------------------------------
 
     def consider(self, otherwise: float, D: Array) -> Factors | None:
-        """Return factors if steps are worth it, where other ways would take so many seconds; make them if need be."""
+        """Return factors if steps with them cost less than the `otherwise` seconds of other methods, else None."""
         F = np.flatnonzero(self.at.w)
         if self.factors is not None and self._fresh(self.factors):
             return self.factors
@@ -67,24 +78,24 @@ class Face:
         return self.factors
 
     def _affordable(self, F: Array, otherwise: float) -> bool:
-        """Tell whether factors for the columns F, and steps with them, cost less; so does the plan that tells."""
+        """Return whether planning, factors for the columns F and steps with them cost less than `otherwise` seconds."""
         if self.plan is None or len(F) < 0.8 * len(self.plan.order):
             ptr = self.at.columns.ptr
             entries = float(np.sum(ptr[F + 1] - ptr[F]))
-            if otherwise < price_of_plan(entries, len(self.at.z), len(F)):
+            if otherwise < planning_cost(entries, len(self.at.z), len(F)):
                 return False
             self._cover(F, exactly=True)
             self.plan = Plan(self._rows, len(F))
-        iterations = self.plan.seconds_a_solution + PRODUCT * len(self._rows.data)
+        iterations = self.plan.seconds_per_solve + cost.FACE_PRODUCT * len(self._rows.data)
         return self.plan.possible and otherwise >= self.plan.seconds + STEPS * iterations
 
     def _fresh(self, factors: Factors) -> bool:
-        """Tell whether the last step was cheap enough beside new factors."""
-        iteration = factors.plan.seconds_a_solution + PRODUCT * len(self._rows.data)
+        """Return whether the last step was cheap compared with new factors."""
+        iteration = factors.plan.seconds_per_solve + cost.FACE_PRODUCT * len(self._rows.data)
         return self.iterations < max(8.0, 0.5 * factors.plan.seconds / iteration) and factors.room_to_leave
 
     def _cover(self, F: Array, exactly: bool = False) -> None:
-        """Have the columns F by rows, perhaps with some more."""
+        """Store the columns F by rows, possibly with a few others."""
         if exactly or len(self.columns) > 1.3 * len(F) or np.any(self.place[F] < 0):
             self.place[self.columns] = -1
             self.columns, self.place[F] = F, np.arange(len(F))
@@ -190,3 +201,116 @@ class Face:
 def _change(r: Array, D: Array, v: Array, psi: Strengths, before: Array, after: Array) -> float:
     """Return by how much the model changes from one set of weights to another, v = X times their difference."""
     return float(r @ v + 0.5 * ((D * v) @ v)) + psi.value(after) - psi.value(before)
+
+
+MOST_DENSE = 5000  # columns of a dense matrix
+MOST_LEFT = 400  # columns that may leave a face before it is factorized again
+SPARSE = 0.3  # pairs of entries a cell of H, up to which it is kept sparse
+ROOM = 4  # entries of the sparse factors for each of H's
+RIDGE = 1e-9  # of the diagonal, so that columns that depend on one another do no harm
+
+
+class Plan:
+    """How to factorize: the order of columns, how many of them sparsely, and what it will cost."""
+
+    def __init__(self, X: Rows, m: int):
+        self.pairs = cost.pairs_in_rows(X.indptr)
+        self.order, self.eliminated = np.arange(m), 0
+        self.sparse = self.pairs < SPARSE * m * m
+        if self.sparse:
+            self.eliminated = int(cholesky.rare_first(cholesky.touching(X, m), self.order))
+        dense = m - self.eliminated
+        pair = cost.SPARSE_PAIR if self.sparse else cost.ROW_PAIR
+        self.seconds = 0.5 * pair * self.pairs + cost.FACE_FACTOR * float(dense) ** 3
+        self.seconds_per_solve = cost.FACTOR_CELL * float(dense) ** 2
+        self.possible = dense <= MOST_DENSE
+
+
+def planning_cost(entries: float, n: int, m: int) -> float:
+    """Return about how many seconds it takes to plan for m columns."""
+    return cost.SPARSE_PAIR * min(entries * entries / n, SPARSE * m * m)
+
+
+class Factors:
+    """Factors of (1), for columns that are given by rows too."""
+
+    def __init__(self, at: Point, columns: Array, X: Rows, D: Array, plan: Plan):
+        from scipy.linalg.lapack import dpotrf
+
+        m = len(columns)
+        self.plan, self.columns = plan, columns[plan.order]
+        ridge = at.psi.l2[self.columns]
+        if plan.sparse:
+            S = self._eliminate(at, X, D, ridge, plan)
+        else:
+            S = np.zeros((m, m))
+            add_gram(at.columns, columns, X, D, np.arange(m), S)
+            self.L, self.pivots, self.eliminated = _empty(0, 0), np.empty(0), 0
+            S.flat[:: m + 1] += RIDGE * S.diagonal() + ridge
+        diagonal, more = S.diagonal().copy(), RIDGE
+        while True:
+            self.dense, failed = dpotrf(S.T, lower=0, clean=0)
+            if not failed:
+                break
+            S.flat[:: len(S) + 1] = diagonal * (1.0 + more) + 1e-300
+            more *= 100.0
+        self.left = np.empty(0, np.int64)
+        self._known: dict[int, int] = {}
+        self._W = np.empty((m, 0))
+
+    def _eliminate(self, at: Point, X: Rows, D: Array, ridge: Array, plan: Plan) -> Array:
+        """Eliminate the rare columns; return the lower half of the dense remainder."""
+        m = len(self.columns)
+        place = np.empty(m, np.int64)
+        place[plan.order] = np.arange(m)
+        H = _empty(m, int(0.5 * plan.pairs) + m)
+        cholesky.normal_matrix(at.columns, self.columns, place, X, D, H)
+        diagonal = np.zeros(m)
+        cholesky.diagonal(H, diagonal)
+        ridge = ridge + RIDGE * diagonal + 1e-300
+        self.L, self.pivots, rest = _empty(m, ROOM * int(H.ptr[-1]) + m), np.ones(m), np.zeros(m, np.int64)
+        self.eliminated = int(cholesky.eliminate(H, ridge, plan.eliminated, self.L, self.pivots, rest))
+        S = np.zeros((m - self.eliminated, m - self.eliminated))
+        cholesky.schur(H, ridge, self.L, rest, self.eliminated, S)
+        return S
+
+    def solve(self, b: Array) -> Array:
+        """Return H^-1 b, for one right side or several."""
+        from scipy.linalg.lapack import dpotrs
+
+        x = np.array(b if b.ndim == 2 else b[:, None])
+        cholesky.forward(self.L, self.pivots, self.eliminated, x)
+        if len(x) > self.eliminated:
+            x[self.eliminated :] = dpotrs(self.dense, x[self.eliminated :], lower=0)[0]
+        cholesky.backward(self.L, self.pivots, self.eliminated, x)
+        return x if b.ndim == 2 else x[:, 0]
+
+    @property
+    def room_to_leave(self) -> bool:
+        """Whether more columns may leave."""
+        return len(self._known) < MOST_LEFT
+
+    def leave(self, left: Array) -> None:
+        """Continue without the columns at these places; columns that had left before come back."""
+        new = np.array([j for j in left if int(j) not in self._known], dtype=np.int64)
+        if len(new):
+            E = np.zeros((len(self.columns), len(new)))
+            E[new, np.arange(len(new))] = 1.0
+            self._known.update(zip(new.tolist(), range(len(self._known), len(self._known) + len(new)), strict=True))
+            self._W = np.concatenate((self._W, self.solve(E)), axis=1)
+        self.left = left
+        if len(left):
+            self.W = self._W[:, [self._known[int(j)] for j in left]]
+            self.K_inverse = np.linalg.inv(self.W[left])
+
+    def solve_rest(self, b: Array) -> Array:
+        """Return (2) times b, which is 0 at the columns that have left."""
+        x = self.solve(b)
+        if len(self.left):
+            x -= self.W @ (self.K_inverse @ x[self.left])
+            x[self.left] = 0.0
+        return x
+
+
+def _empty(columns: int, room: int) -> Lower:
+    return Lower(np.zeros(columns + 1, np.int64), np.empty(room, np.int32), np.empty(room))

@@ -1,14 +1,14 @@
 """Proximal Newton steps on few columns, through their Gram matrix.
 
-    S    the columns                        H   X_S' D' X_S, with D' as it was when a row last entered
-    u    weights that are tried             q   X_S' theta + H (u - w), the slope of the model's loss
+    S    the columns                        H   X_S' D' X_S, with D' as of each row's last update
+    u    trial weights                      q   X_S' theta + H (u - w), the slope of the model's loss
 
-Most of a step's cost is H. A row enters it anew only when its D has changed by more than a part CHANGED; the lag makes
-the model a little wrong, not the proof, for the slopes theta + D' X d of that very model are what is offered as a dual
-point. On the diagonal the exact curvature is taken where it is larger, else steps could be too long.
+Most of a step's cost is H. A row's part is updated only when its D has changed by more than the fraction CHANGED.
+The lag makes the model slightly wrong but not the proof, since the slopes theta + D' X d of that same model are offered
+as a dual point. On the diagonal the exact curvature is used where it is larger; otherwise steps could be too long.
 
-The quadratic problem is solved by coordinate passes, which find out which weights are 0, and Newton steps on the others
-(the face), which end it. A step along a face stops at the lowest point of the piecewise quadratic function on its way.
+The quadratic problem is solved by coordinate passes, which find the weights that are 0, and Newton steps on the others
+(the face), which finish it. A step along a face stops at the lowest point of the piecewise quadratic function.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from typing import Any
 
 import numpy as np
 
-from ..._checks import Array
-from ..._threads import ALONE, Threads
-from ...kernels import csr_products, newton
-from ...kernels import gram as kernels
-from ...kernels.columns import Columns, Rows, by_rows
-from ...kernels.l1 import lowest, violations
+from ...core.validation import Array
+from ...data import _products as csr_products
+from ...data.threads import ALONE, Threads
+from .. import cost
+from ..newton import _kernels as newton
+from . import _kernels as kernels
+from ._csc import Columns, Rows, by_rows
 from .point import Point, Strengths
 from .sweeps import Step
 
@@ -33,30 +34,11 @@ BLOCK = 1024
 TINY = 1e-11  # floor of phi''
 SOLVED = 0.03  # part of the violations that the quadratic problem may leave
 
-# Seconds for each of: a product of two entries in rows, a multiply-add in dense blocks, an entry of a dense block.
-ROW_PAIR, DENSE_PAIR, DENSE_ENTRY = 1.0e-9, 0.9e-11, 1.0e-9
-
-
-def price(at: Point, live: Array) -> float:
-    """Return about how many seconds a Gram matrix of these columns takes."""
-    n = len(at.z)
-    entries = float(np.sum(at.columns.ptr[live + 1] - at.columns.ptr[live]))
-    return float(prices(n, entries, len(live)))
-
-
-def prices(n: int, entries: Any, m: Any) -> Any:
-    """Return about how many seconds Gram matrices of m columns, with these entries in n rows, take."""
-    return np.minimum(0.65 * ROW_PAIR * entries * entries / n, _dense_price(n, m))
-
-
-def _dense_price(n: int, m: Any) -> Any:
-    return n * m * (DENSE_ENTRY + m * DENSE_PAIR)
-
 
 def add(columns: Columns, chosen: Array, X: Rows, c: Array, first: int, H: Array, threads: Threads = ALONE) -> None:
-    """Add sum_i c_i x_ij x_ik to H_jk for all pairs of columns of which one stands at `first` or later."""
+    """Add sum_i c_i x_ij x_ik to H_jk for all pairs of columns of which one is at place `first` or later."""
     places = threads.deal(np.arange(first, len(chosen)))
-    threads.each(lambda some: kernels.add(columns, chosen, X, c, some, H), places)
+    threads.each(lambda some: kernels.add_gram(columns, chosen, X, c, some, H), places)
 
 
 def extended(H: Array, columns: Columns, chosen: Array, c: Array, threads: Threads = ALONE) -> Array:
@@ -65,8 +47,8 @@ def extended(H: Array, columns: Columns, chosen: Array, c: Array, threads: Threa
     X = by_rows(columns, chosen, n)
     grown = np.zeros((m, m))
     grown[:before, :before] = H
-    counts = np.diff(X.indptr).astype(np.float64)
-    if _dense_price(n, m) * (1.0 - before / m) >= 0.5 * ROW_PAIR * float(counts @ counts) * (1.0 - (before / m) ** 2):
+    by_row_pairs = cost.gram_by_rows(cost.pairs_in_rows(X.indptr)) * (1.0 - (before / m) ** 2)
+    if cost.gram_in_blocks(n, m) * (1.0 - before / m) >= by_row_pairs:
         add(columns, chosen, X, c, before, grown, threads)
         return grown
     new = _in_blocks(X, c, np.arange(n), before, m, threads)
@@ -75,18 +57,27 @@ def extended(H: Array, columns: Columns, chosen: Array, c: Array, threads: Threa
 
 
 def _in_blocks(X: Rows, c: Array, rows: Array, before: int, m: int, threads: Threads) -> Array:
-    """Return sum_i c_i x_ij x_ik over these rows, for all of m columns j and those k from `before`: dense, 32 bits."""
+    """Return sum_i c_i x_ij x_ik over these rows, for all of m columns j and those k from `before`, in dense blocks.
 
-    def work(first: int, last: int) -> Array:
+    Blocks have 32 bits, or 64 where entries beyond 1e19 have no square in 32.
+    """
+
+    def work(first: int, last: int, dtype: Any) -> Array:
         total = np.zeros((m, m - before))
         for begin in range(first, last, BLOCK):
             some = rows[begin : min(begin + BLOCK, last)]
-            block = np.zeros((len(some), m + 1), np.float32)
+            block = np.zeros((len(some), m + 1), dtype)
             newton.scaled_rows(X, 0.0, c, some, block)
-            total += block[:, :-1].T @ block[:, before:-1]
+            with np.errstate(over="ignore", invalid="ignore"):
+                total += block[:, :-1].T @ block[:, before:-1]
         return total
 
-    return np.asarray(sum(threads.each(work, threads.ranges(len(rows), len(rows) * m))))
+    def summed(dtype: Any) -> Array:
+        ranges = threads.ranges(len(rows), len(rows) * m)
+        return np.asarray(sum(threads.each(lambda first, last: work(first, last, dtype), ranges)))
+
+    short = summed(np.float32)
+    return short if np.isfinite(short).all() else summed(np.float64)
 
 
 class Gram:
@@ -104,7 +95,7 @@ class Gram:
         return np.setdiff1d(live, self.S, assume_unique=True)
 
     def extend(self, columns: Array) -> None:
-        """Take in more columns."""
+        """Add columns."""
         if len(columns) == 0:
             return
         before, self.S = len(self.S), np.concatenate((self.S, columns))
@@ -115,8 +106,8 @@ class Gram:
         self.X: Rows = by_rows(self.at.columns, self.S, len(self.at.z))
         if before:
             add(self.at.columns, self.S, self.X, self.D, before, H, self.at.threads)
-        counts = np.diff(self.X.indptr).astype(np.float64)
-        self.dense = _dense_price(len(counts), m) < 0.5 * ROW_PAIR * float(counts @ counts)
+        by_row_pairs = cost.gram_by_rows(cost.pairs_in_rows(self.X.indptr))
+        self.dense = cost.gram_in_blocks(len(self.D), m) < by_row_pairs
 
     def step(self) -> Step:
         """Take one step on all its columns."""
@@ -127,7 +118,7 @@ class Gram:
         g, exact = self._sums(csr_products.transposed, at.theta), self._sums(csr_products.transposed_squares, D)
         w, psi = at.w[S], at.psi.of(S)
         far = np.empty(m)
-        violations(np.arange(m), w, g, psi.l1, psi.l2, far)
+        kernels.violations(np.arange(m), w, g, psi.l1, psi.l2, far)
         total = float(far.sum())
         self._update(D)
         diagonal = np.maximum(self.H.diagonal(), exact)
@@ -152,7 +143,7 @@ class Gram:
         return np.asarray(sum(threads.each(work, threads.ranges_by_entries(self.X.indptr))))
 
     def _update(self, D: Array) -> None:
-        """Let rows enter whose D has changed."""
+        """Update the rows whose D has changed."""
         delta = D - self.D
         delta[np.abs(delta) <= self.changed * self.D] = 0.0
         self.D += delta
@@ -171,7 +162,7 @@ def minimize(H: Array, diagonal: Array, g: Array, w: Array, psi: Strengths, enou
     for _ in range(30):
         face = int(np.count_nonzero(u))
         most = int(min(max(face * face / (30.0 * len(u)), 8), 40))
-        if kernels.passes(H, diagonal, q, u, psi.l1, psi.l2, enough, most) <= enough:
+        if kernels.gram_passes(H, diagonal, q, u, psi.l1, psi.l2, enough, most) <= enough:
             break
         for _ in range(2):
             if _face_step(H, diagonal, q, u, psi):
@@ -180,7 +171,7 @@ def minimize(H: Array, diagonal: Array, g: Array, w: Array, psi: Strengths, enou
 
 
 def _face_step(H: Array, diagonal: Array, q: Array, u: Array, psi: Strengths) -> bool:
-    """Take a Newton step on the weights that are not 0, in place; tell whether none of them met 0 on the way."""
+    """Take a Newton step on the weights that are not 0, in place; return whether none of them reached 0."""
     from scipy.linalg.lapack import dpotrf, dpotrs
 
     F = np.flatnonzero(u)
@@ -211,7 +202,7 @@ def _face_step(H: Array, diagonal: Array, q: Array, u: Array, psi: Strengths) ->
         move = np.zeros(len(u))
         move[F] = d
         bend = float(move @ (H @ move) + (diagonal - H.diagonal()) @ (move * move) + l2 @ (d * d))
-        t, k = lowest(x, d, float(slope @ d), bend, l1)
+        t, k = kernels.lowest(x, d, float(slope @ d), bend, l1)
         other = x + t * d
         if k >= 0:
             other[k] = 0.0

@@ -3,15 +3,15 @@
     P(w, b) = (1/2) sum_i p_i (y_i - <x_i, w> - b)^2 + sum_j l1_j |w_j| + (l2_j / 2) w_j^2        all l1_j > 0      (1)
 
 The loss is its own quadratic model, and its Hessian never changes. So columns enter a working set S once, with their
-Gram matrix H = X_S' diag(p) X_S, and (1) on S is then solved without a look at the data (`gram.minimize`). A round is
+Gram matrix H = X_S' diag(p) X_S, and (1) on S is then solved without reading the data (`gram.minimize`). A round is
 
-1. residuals r = y - X w - b from the weights alone, b the best there is, and G = X' diag(p) r of all features;
+1. residuals r = y - X w - b from the weights alone, b the optimal intercept, and G = X' diag(p) r of all features;
 2. the certificate, from alpha = s r with the best s that G allows;
 3. features with |G_j| > l1_j enter S (on narrow data all do, at once);
 4. the weights of S.
 
-H may be rounded to 32 bits: each round corrects the weights by slopes that are exact. With an intercept columns are
-centred, which H is told by their means. Where S would grow beyond what a Gram matrix is good for, the rounds give up.
+H may be rounded to 32 bits: each round corrects the weights with exact slopes. With an intercept columns are centred
+through their means in H. If S grows beyond what a Gram matrix is good for, another method takes over.
 
 Reference: M. Massias, A. Gramfort, J. Salmon, Celer: a fast solver for the lasso with dual extrapolation, 2018, for
 working sets; J. Friedman, T. Hastie, R. Tibshirani, Regularization paths for generalized linear models via coordinate
@@ -22,21 +22,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..._checks import Array
-from ...kernels import columns as column_kernels
-from ...kernels import l1 as kernels
-from ...kernels.columns import Columns
-from ..curvature import Factorized, price_of_gram
+from ...core.validation import Array
+from .. import cost
 from ..dual import balance
-from ..passes import Passes
+from ..newton.curvature import Factorized, factorization_cost
+from ..newton.passes import Passes
 from ..problem import Problem, Solution, Trace
-from . import gram
+from . import _csc as column_kernels, _kernels as kernels, gram
+from ._csc import Columns
 from .point import Strengths
 
 MOST_COLUMNS = 2000
 NEAR = 0.5  # part of l1 from which a feature's column is fetched, before it is needed
 PASSES_WORTH = 8.0  # what H may cost, in passes over the data
-PASS = 1.5e-9  # seconds an entry
 SOLVED = 1e-5  # part of the violations that weights of S may leave
 STALLED = 3  # rounds that do not halve the gap
 
@@ -44,13 +42,13 @@ STALLED = 3  # rounds that do not halve the gap
 def solve(
     problem: Problem, psi: Strengths, trace: Trace, max_epochs: int, start: Solution | None, n_threads: int
 ) -> tuple[Solution, bool]:
-    """Minimize (1) by at most so many rounds, until the trace is content; tell whether other ways need not be tried."""
+    """Minimize (1) in at most `max_epochs` rounds; return the solution, and whether it is final."""
     with Passes(problem, n_threads) as passes:
         return _Rounds(problem, psi, passes, start).run(trace, max_epochs)
 
 
 class _Rounds:
-    """The weights on their way, and the best dual point."""
+    """The current weights and the best dual point."""
 
     def __init__(self, problem: Problem, psi: Strengths, passes: Passes, start: Solution | None):
         self.problem, self.psi, self.passes = problem, psi, passes
@@ -60,7 +58,7 @@ class _Rounds:
         self.working: Whole | Working = (Whole if Whole.worth(passes) else Working)(problem, passes)
 
     def run(self, trace: Trace, max_epochs: int) -> tuple[Solution, bool]:
-        """Go round until the gap is proved."""
+        """Iterate until the gap is proved."""
         gap, idle, done = np.inf, 0, False
         for epoch in range(max_epochs + 1):
             support = np.flatnonzero(self.w)
@@ -71,7 +69,7 @@ class _Rounds:
             if done or epoch == max_epochs or (idle >= STALLED and gap <= 1e-8 * primal):
                 break
             if idle >= STALLED or not self._improve(G):
-                trace.history.pop()  # another solver begins where this one ends
+                trace.history.pop()  # another method continues from here
                 return self._solution(trace, done), False
         return self._solution(trace, done), True
 
@@ -79,7 +77,7 @@ class _Rounds:
         return Solution(self.w, self.b, self.alpha, trace.history, done)
 
     def _look(self, support: Array) -> tuple[Array, float]:
-        """Compute all that follows from the weights alone; return G and P."""
+        """Compute residuals, intercept and dual point from the weights alone; return G and P."""
         p, y = self.problem.shares, self.problem.rows.y
         r = y - self.working.scores(self.w) if len(support) else y.copy()
         if self.problem.fit_intercept:
@@ -103,7 +101,7 @@ class _Rounds:
         return G, primal
 
     def _improve(self, G: Array) -> bool:
-        """Let features enter and solve for the weights of S; False if there would be too many."""
+        """Add features to S and solve for its weights; return False if there would be too many."""
         if not self.working.extend(G, self.w, self.psi.l1):
             return False
         S, H = self.working.S, self.working.H
@@ -115,7 +113,7 @@ class _Rounds:
 
 
 class Whole:
-    """All features at once, of narrow data."""
+    """All features of narrow data."""
 
     def __init__(self, problem: Problem, passes: Passes):
         self.problem, self.passes, self.S = problem, passes, np.arange(problem.n_features)
@@ -123,11 +121,12 @@ class Whole:
 
     @staticmethod
     def worth(passes: Passes) -> bool:
-        """Tell whether the whole Gram matrix is cheap."""
-        return passes.size <= MOST_COLUMNS and price_of_gram(passes)[1] <= PASSES_WORTH * PASS * passes.nonzeros
+        """Return whether the complete Gram matrix is cheap."""
+        affordable = PASSES_WORTH * cost.data_pass(passes.nonzeros)
+        return passes.size <= MOST_COLUMNS and factorization_cost(passes)[1] <= affordable
 
     def extend(self, G: Array, w: Array, l1: Array) -> bool:
-        """Have the Gram matrix."""
+        """Build the Gram matrix once; it never becomes too expensive."""
         if len(self.H) == 0:
             H = Factorized(self.passes, np.zeros(self.passes.size)).hessian(self.problem.shares)
             self.H = np.ascontiguousarray(H[:-1, :-1])
@@ -141,7 +140,7 @@ class Whole:
 
 
 class Working:
-    """Columns that were fetched, and those of them that have entered S, with their Gram matrix."""
+    """The fetched columns and those of them that are in S, with their Gram matrix."""
 
     def __init__(self, problem: Problem, passes: Passes):
         self.problem, self.passes, d = problem, passes, problem.n_features
@@ -150,7 +149,7 @@ class Working:
         self.columns = Columns(np.zeros(1, np.int64), np.empty(0, np.uint32), np.empty(0, problem.rows.data.dtype))
 
     def extend(self, G: Array, w: Array, l1: Array) -> bool:
-        """Let all features enter that want to have a weight; False if their Gram matrix would cost too much."""
+        """Add all features above their threshold; return False if their Gram matrix would cost too much."""
         near = kernels.above(G, w, self.inside, NEAR, l1)
         new = near[(w[near] != 0.0) | (np.abs(G[near]) > l1[near])]
         if len(new) == 0:
@@ -175,12 +174,12 @@ class Working:
         return True
 
     def _affordable(self, m: int, entries: float) -> bool:
-        """Tell whether a Gram matrix of m columns with so many entries is worth it."""
-        price = float(gram.prices(self.passes.n, entries, m))
-        return m <= MOST_COLUMNS and price <= PASSES_WORTH * PASS * self.passes.nonzeros
+        """Return whether a Gram matrix of m columns with this many entries is worth its cost."""
+        seconds = float(cost.gram(self.passes.n, entries, m))
+        return m <= MOST_COLUMNS and seconds <= PASSES_WORTH * cost.data_pass(self.passes.nonzeros)
 
     def scores(self, w: Array) -> Array:
-        """Return X w, of weights that are 0 off S once there is an S."""
+        """Return X w; weights outside S are 0 once S is not empty."""
         if len(self.S) == 0:
             return self.passes.times(np.append(w, 0.0))
         z, at = np.zeros(self.passes.n), self.place[self.S].astype(np.int64)

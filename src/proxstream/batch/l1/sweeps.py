@@ -1,9 +1,9 @@
-"""Proximal Newton steps on any number of columns: coordinate descent, and when that has become slow, faces.
+"""Proximal Newton steps on any number of columns: coordinate descent, and Newton steps on faces when that is slow.
 
-A pass over the live columns finds out which weights move; some more passes over those solve the quadratic problem well
-enough while the objective still changes a lot. On hard problems passes stall. Then, once they have cost about as much
-as factors of the Hessian, Newton steps on the face (`face`) take their place, with a pass in between to let weights
-come to life and settle.
+A pass over the live columns finds the weights that move; a few more passes over those solve the quadratic problem well
+enough while the objective still changes a lot. On hard problems passes stall. Once the passes still needed would cost
+more than factors of the Hessian, Newton steps on the face (`face`) replace them, with a pass in between so that other
+weights can become non-zero.
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..._checks import Array
-from ...kernels import columns as column_kernels
-from ...kernels import l1 as kernels
-from ...kernels.sdca import shuffle
-from .face import Face
-from .factors import Factors
+from ...core.validation import Array
+from .. import cost
+from ..sdca._sweep import shuffle
+from . import _csc as column_kernels, _kernels as kernels
+from .face import Face, Factors
 from .point import Point
 
 FLOOR = 1e-7  # of phi'' in the model, so that rows far from their bend keep one
@@ -26,11 +25,10 @@ MOST_PASSES = 6
 LOOK_BACK = 3  # steps
 TIGHTEST = 0.05
 SETTLED = 1.5  # live columns for each weight that is not 0, up to which a face is worth factors
-ENTRY = 1.5e-9  # seconds for an entry of a column
 
 
 class Step(NamedTuple):
-    """What a Newton step found: columns still live, violations before it (sum and largest), how far it went."""
+    """The result of a Newton step: columns still live, violations before it (sum and largest), how far it went."""
 
     live: Array
     total: float
@@ -52,15 +50,15 @@ class Sweeps:
         np.divide(1.0, self.reach, out=self.reach, where=self.reach > 0.0)
         self.most = np.empty(len(at.w))  # the longest step of each weight
         self.leave = 1.0  # part of the first violations at which a model is left; the first model gets one pass
-        self.seconds = 0.0  # spent here, as they would be on a common machine
+        self.seconds = 0.0  # of passes so far, by the cost model
         self.met: list[
             tuple[float, float, float]
         ] = []  # violations, sum and largest, before each step, and seconds then
 
     def step(self, live: Array, slack: float, goal: float) -> Step:
-        """Take one step; resting columns whose slopes are further than `slack` inside their threshold are let go.
+        """Take one step; columns of weight 0 whose slopes are further than `slack` inside their threshold are dropped.
 
-        `goal` is the largest violation that need not be made smaller.
+        `goal` is the largest violation that needs no further reduction.
         """
         at = self.at
         at.expand()
@@ -84,7 +82,7 @@ class Sweeps:
         return Step(live, total, largest, length, r, factors is not None)
 
     def _ahead(self, goal: float) -> float:
-        """Return how many seconds of passes it would take to come to the goal, at the rate of the last steps."""
+        """Return the seconds of passes needed to reach the goal at the rate of the last steps."""
         if len(self.met) <= LOOK_BACK:
             return 0.0
         (before, _, then), (total, largest, now) = self.met[-1 - LOOK_BACK], self.met[-1]
@@ -95,12 +93,12 @@ class Sweeps:
         return (now - then) * float(np.log(largest / goal) / np.log(before / total)) if goal > 0.0 else np.inf
 
     def _pass(self, columns: Array, u: Array, r: Array, D: Array, slack: float) -> tuple[Array, float, float]:
-        """Go over columns in random order; return those still live, and the sum and the largest of the violations."""
+        """Pass over columns in random order; return those still live, and the sum and the largest of the violations."""
         order = columns.copy()
         shuffle(order, self.seed)
         l1, l2 = self.at.psi
         kept, total, largest, entries = kernels.sweep(self.at.columns, order, r, D, self.H, u, l1, l2, self.most, slack)
-        self.seconds += ENTRY * entries
+        self.seconds += cost.data_pass(entries)
         return order[:kept], total, largest
 
     def _by_passes(self, live: Array, u: Array, r: Array, D: Array, enough: float, slack: float) -> None:
@@ -112,7 +110,7 @@ class Sweeps:
                 break
 
     def _by_faces(self, factors: Factors, live: Array, u: Array, r: Array, D: Array, enough: float) -> None:
-        """Minimize the model on the face, let other weights come to life, and again until few violations are left."""
+        """Alternate between minimizing on the face and a pass over all live columns until few violations are left."""
         for _ in range(MOST_PASSES):
             if self.face.descend(factors, live, u, r, D) == 0.0:
                 break

@@ -14,11 +14,9 @@ from __future__ import annotations
 
 from ..experiment import Experiment, Report
 from ..run import Run
-from .data import pair
 from .figures import figures
 from .findings import Findings, find
-from .optimum import TOL
-from .passes import ROUNDING, folder
+from .passes import ROUNDING, TOL, folder, pair
 from .verdicts import claims, rounding, tables
 
 
@@ -28,7 +26,7 @@ def perform(run: Run) -> Report:
 
 
 def report(run: Run, found: Findings) -> Report:
-    """Return what the passes tell."""
+    """Return the report of the passes."""
     plan = found.plan
     rows = [finding.rows[0] for finding in found.pairs.values()]
     source = "scikit-learn's 8 by 8 digits, greys spread to 0-255" if run.quick else "MNIST, raw pixels 0-255"
@@ -55,10 +53,10 @@ EXPERIMENT = Experiment(
     name="rda-mnist",
     title="Regularized dual averaging finds sparse weights in one pass",
     paper="Xiao 2010, section 6",
-    about="Logistic regression with an l1 penalty tells two handwritten digits apart, from raw pixels and in one pass "
+    about="Logistic regression with an l1 penalty separates two handwritten digits, from raw pixels and in one pass "
     "over about 12,000 images. Stochastic gradients (SGD), truncated gradients (TG, with K = 1 the same as FOBOS) and "
     "dual averaging (RDA) are compared with one another and with the optimum that a batch solver proves: which weights "
-    "are not zero, how many while the pass goes on, and what sparsity costs in test error.",
+    "are not zero, how many during the pass, and what sparsity costs in test error.",
     data="MNIST's four idx files, plain or gzipped",
     perform=perform,
 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..._checks import Array
+from ...core.validation import Array
 from ..experiment import Figure
 from ..render import legend, look
 from .findings import Findings

@@ -9,11 +9,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..._checks import Array
+from ...core.validation import Array
 from ..run import Run
-from .data import digits
-from .optimum import Optimum, optimum
-from .passes import ENHANCED, METHODS, RDA_ENHANCED, Outcome, Task, Weights, folder, outcomes, trace, weights
+from .passes import (
+    ENHANCED,
+    METHODS,
+    RDA_ENHANCED,
+    Optimum,
+    Outcome,
+    Task,
+    Weights,
+    digits,
+    folder,
+    optimum,
+    outcomes,
+    trace,
+    weights,
+)
 
 
 @dataclass(frozen=True)

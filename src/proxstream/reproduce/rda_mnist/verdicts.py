@@ -6,11 +6,10 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from ..._checks import Array
+from ...core.validation import Array
 from ..experiment import Cell, Claim, Table
-from .data import Pair
 from .findings import Findings
-from .passes import EXTRA, GAMMA, LAST, MEAN, METHODS, RDA_ENHANCED, ROUNDING
+from .passes import EXTRA, GAMMA, LAST, MEAN, METHODS, RDA_ENHANCED, ROUNDING, Pair
 
 ERROR, NNZ = LAST
 MEAN_ERROR, MEAN_NNZ = MEAN
@@ -40,7 +39,7 @@ def _printed(found: Findings) -> Table:
             ("largest of the last weights", "mostly of the order of 0.001", _range(largest)),
             ("γ and γρ", "5,000 and 25", f"{GAMMA:,g} and {EXTRA:g}"),
         ],
-        note="The paper plots its errors and non-zeros and does not print them: the figures stand for the comparison.",
+        note="The paper plots its errors and non-zeros and does not print them: compare the figures.",
     )
 
 
@@ -183,7 +182,7 @@ def _tradeoff_claims(found: Findings) -> Iterable[Claim]:
         why=""
         if near
         else f"At the end of the pass the enhanced threshold λ + γρ/√t is still λ + {lasting:.2f}: weaker λ make "
-        "little difference to RDA, while the optimum goes on improving. Its error there is near the optimum's at "
+        "little difference to RDA, while the optimum keeps improving. Its error there is near the optimum's at "
         "λ = 0.3, its non-zeros are not: they are more.",
     )
     deviations = {method: over(method, ERROR).std(axis=1) for method in METHODS}
@@ -229,7 +228,7 @@ def _gamma_claims(found: Findings) -> Iterable[Claim]:
             for lam in plan.gamma_strengths
         ]
 
-    def told(column: int, digits: int) -> str:
+    def percents(column: int, digits: int) -> str:
         return ", ".join(f"{low:.{digits}f} and {high:.{digits}f}" for low, high in ends(column))
 
     strengths = ", ".join(f"{lam:g}" for lam in plan.gamma_strengths)
@@ -237,14 +236,14 @@ def _gamma_claims(found: Findings) -> Iterable[Claim]:
     sparser, worse = [low < high for low, high in ends(NNZ)], [low > high for low, high in ends(ERROR)]
     yield Claim(
         "Smaller γ makes the last weights sparser and worse, larger γ denser and better (Figure 5).",
-        f"Non-zeros {span}: {told(NNZ, 0)}; errors {told(ERROR, 2)} %.",
+        f"Non-zeros {span}: {percents(NNZ, 0)}; errors {percents(ERROR, 2)} %.",
         (all(sparser) and all(worse)) or (None if any(sparser) or any(worse) else False),
     )
     denser, better = [low > high for low, high in ends(MEAN_NNZ)], ends(MEAN_ERROR)[-1]
     yield Claim(
         "On the means it is the other way round: smaller γ leaves them less sparse, and for large λ with less error "
         "(Figure 5).",
-        f"Non-zeros of the means {span}: {told(MEAN_NNZ, 0)}; errors {told(MEAN_ERROR, 2)} %.",
+        f"Non-zeros of the means {span}: {percents(MEAN_NNZ, 0)}; errors {percents(MEAN_ERROR, 2)} %.",
         (all(denser) and better[0] < better[1]) or (None if any(denser) or better[0] < better[1] else False),
     )
 

@@ -1,0 +1,1 @@
+"""Rows, labels and what is computed from both: row blocks, label encoding, linear maps, metrics."""

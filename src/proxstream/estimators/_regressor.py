@@ -1,0 +1,39 @@
+"""What every regressor shares: predictions in the units of y, and their score."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sklearn.base import RegressorMixin
+from sklearn.metrics import r2_score
+
+from ._rows import predicted_blocks
+
+
+class Regresses(RegressorMixin):  # type: ignore[misc]
+    """The score of a regressor, from matrices or streams."""
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None, offset: Any = None) -> float:
+        """Return R^2, the coefficient of determination.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, frame, RowBlock or what `open_stream` gives
+        y : array of shape (n_samples,), optional
+            None takes the labels and weights of a stream or RowBlock.
+        sample_weight : array of shape (n_samples,), optional
+        offset : array of shape (n_samples,), optional
+            As in `predict`.
+
+        Returns
+        -------
+        float
+        """
+        model: Any = self
+        if y is not None:
+            predicted = model.predict(X) if offset is None else model.predict(X, offset=offset)
+            return float(r2_score(y, predicted, sample_weight=sample_weight))
+        if offset is not None:
+            raise ValueError("score with an offset needs y")
+        predicted, y, weights = predicted_blocks(model.predict, X)
+        return float(r2_score(y, predicted, sample_weight=weights))

@@ -1,0 +1,1 @@
+"""From named columns to numbered features: hashing, crosses, n-grams, names."""

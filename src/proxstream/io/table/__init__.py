@@ -1,0 +1,1 @@
+"""Readers of tables: Arrow, Parquet, data frames and JSON lines, column by column."""

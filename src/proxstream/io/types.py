@@ -1,0 +1,92 @@
+"""What every source becomes: a stream of chunks of rows, each with the position in its source where it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ..core.validation import Array
+from ..data.rowblock import RowBlock
+
+if TYPE_CHECKING:
+    from .features.featurizer import Featurizer
+
+
+ALL_FEATURES = 1 << 31  # the most that 32-bit indices can number
+MAX_FEATURES = 1 << 26  # the default limit: 768 MiB of three 32-bit numbers each
+
+
+class DataError(ValueError):
+    """Data that cannot be read; the message begins with the place, `file:line:column`.
+
+    >>> import proxstream as ps
+    >>> issubclass(ps.DataError, ValueError)
+    True
+    """
+
+
+class Position(NamedTuple):
+    """A position between two rows of a stream: what a checkpoint stores, and where reading can resume.
+
+    `file` counts the files of the stream; `row` and `offset` are the rows and the (uncompressed) bytes of that file
+    that have been read, `check` a checksum of all bytes up to here, including earlier files, by which a changed file
+    is detected. `skipped` counts the bad rows left out since the stream began, `quarantined` the bytes that they take
+    in the quarantine file. `names` counts the feature names known by then.
+    """
+
+    file: int = 0
+    row: int = 0
+    offset: int = 0
+    check: int = 0
+    skipped: int = 0
+    quarantined: int = 0
+    names: int = 0
+
+
+class Chunk(NamedTuple):
+    """Some rows of a stream, in order; a missing label is NaN.
+
+    `n_bytes` counts bytes of the source as it is stored, so that the chunks add up to its size.
+    """
+
+    rows: RowBlock
+    qid: Array | None
+    end: Position
+    n_bytes: int
+
+
+class Accepted(NamedTuple):
+    """Which labels are accepted: a function of an array of labels, and a description for errors."""
+
+    good: Callable[[Array], Array]
+    words: str
+
+
+@dataclass(frozen=True, eq=False)
+class Settings:
+    """How a source is read: the arguments of `open_stream`."""
+
+    features: Any = None
+    dtype: Any = np.float32
+    zero_based: bool = True
+    qid: Any = None
+    chunk_bytes: int = 1 << 21
+    max_line_bytes: int = 1 << 25
+    max_features: int = ALL_FEATURES
+    labels: Accepted | None = None
+    label_texts: Mapping[str, float] | None = None
+    min_index: int = 0
+    row: int = -1  # whose line is searched for, see `Stream.locate`; -1: none
+    options: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+
+    @cached_property
+    def featurizer(self) -> Featurizer:
+        """The featurizer of all sources and passes: `features`, or made from it."""
+        from .features.featurizer import Featurizer
+
+        return self.features if isinstance(self.features, Featurizer) else Featurizer(self.features, self.dtype)

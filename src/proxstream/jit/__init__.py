@@ -1,0 +1,3 @@
+"""How kernels are compiled, cached and dispatched. The only room with a compile policy."""
+
+LOOK_FOR_BLAS = True  # whether numba may look for a BLAS as it starts; see `compile`

@@ -1,0 +1,179 @@
+"""Bytes eight and sixty-four at a time: arrays as bare pointers, words, digits in a word, where bytes occur.
+
+Passing an array from function to function counts references at each call, and an index into it may be negative; both
+cost more than reading a byte. A pointer has neither, and no bounds: the caller keeps the array alive and every index
+inside it. With NUMBA_DISABLE_JIT=1 a pointer is the array itself and leaving it is an IndexError, which the tests
+look for. A word is read in one load, so that `PAD` bytes have to follow the last one that matters.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from .compile import INTERPRETED, compiled_inline
+
+PAD = 8
+U8, U16, U24, U32, U40, U48, U56 = (np.uint64(8 * k) for k in range(1, 8))
+TENS = 10 ** np.arange(9)
+ZEROS, SIXES, HIGH = (np.uint64(byte * 0x0101010101010101) for byte in (0x30, 0x76, 0x80))
+PAIRS, QUADS = np.uint64(0x00FF00FF00FF00FF), np.uint64(0x0000FFFF0000FFFF)
+BY_TEN, BY_HUNDRED, BY_MYRIAD = np.uint64(1 + (10 << 8)), np.uint64(1 + (100 << 16)), np.uint64(1 + (10000 << 32))
+WIDTH = 64
+AT_ONCE = 8
+U1 = np.uint64(1)
+
+if INTERPRETED:
+
+    def pointer(array):
+        """Return the array itself."""
+        return array
+
+    def trailing_zeros(x):
+        """Return the number of zero bits below the lowest one; 64 if there is none."""
+        return (int(x) & -int(x)).bit_length() - 1 if x else 64
+
+    def leading_zeros(x):
+        """Return the number of zero bits above the highest one."""
+        return 64 - int(x).bit_length()
+
+    def occurrences(buf, at, a, b):
+        """Return a word whose bit i is set if buf[at + i] is a or b."""
+        return np.uint64(sum(1 << i for i in range(WIDTH) if buf[at + i] in (a, b)))
+
+    def below(buf, at, limit):
+        """Return a word whose bit i is set if buf[at + i] is below a limit."""
+        return np.uint64(sum(1 << i for i in range(WIDTH) if buf[at + i] < limit))
+
+    def ones(word):
+        """Return how many bits of a word are set."""
+        return int(word).bit_count()
+
+else:
+
+    @intrinsic
+    def pointer(typingctx, array):
+        """Return the address of an array's first element, to be indexed as the array is."""
+
+        def codegen(context, builder, signature, arguments):
+            return context.make_array(signature.args[0])(context, builder, arguments[0]).data
+
+        return types.CPointer(array.dtype)(array), codegen
+
+    @intrinsic
+    def trailing_zeros(typingctx, x):
+        """Return the number of zero bits below the lowest one; 64 if there is none."""
+
+        def codegen(context, builder, signature, arguments):
+            return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0))
+
+        return types.int64(types.uint64), codegen
+
+    @intrinsic
+    def leading_zeros(typingctx, x):
+        """Return the number of zero bits above the highest one; 64 if there is none."""
+
+        def codegen(context, builder, signature, arguments):
+            return builder.ctlz(arguments[0], ir.Constant(ir.IntType(1), 0))
+
+        return types.int64(types.uint64), codegen
+
+    def _text(builder, data, place):
+        """Return the bytes at a place as one vector."""
+        vector = ir.VectorType(ir.IntType(8), WIDTH)
+        return builder.load(builder.bitcast(builder.gep(data, [place]), vector.as_pointer()), align=1)
+
+    def _everywhere(builder, value):
+        """Return a vector with this byte in every place."""
+        byte, number = ir.IntType(8), ir.IntType(32)
+        vector, places = ir.VectorType(byte, WIDTH), ir.Constant(ir.VectorType(number, WIDTH), [0] * WIDTH)
+        empty = ir.Constant(vector, ir.Undefined)
+        first = builder.insert_element(empty, builder.trunc(value, byte), ir.Constant(number, 0))
+        return builder.shuffle_vector(first, first, places)
+
+    @intrinsic
+    def occurrences(typingctx, buf, at, a, b):
+        """Return a word whose bit i is set if buf[at + i] is a or b; buf is a pointer to bytes."""
+
+        def codegen(context, builder, signature, arguments):
+            data, place, *wanted = arguments
+            text = _text(builder, data, place)
+            one, other = (builder.icmp_unsigned("==", text, _everywhere(builder, value)) for value in wanted)
+            return builder.bitcast(builder.or_(one, other), ir.IntType(WIDTH))
+
+        return types.uint64(buf, types.int64, types.int64, types.int64), codegen
+
+    @intrinsic
+    def below(typingctx, buf, at, limit):
+        """Return a word whose bit i is set if buf[at + i] is below a limit; buf is a pointer to bytes."""
+
+        def codegen(context, builder, signature, arguments):
+            data, place, limit = arguments
+            found = builder.icmp_unsigned("<", _text(builder, data, place), _everywhere(builder, limit))
+            return builder.bitcast(found, ir.IntType(WIDTH))
+
+        return types.uint64(buf, types.int64, types.int64), codegen
+
+    @intrinsic
+    def ones(typingctx, word):
+        """Return how many bits of a word are set."""
+
+        def codegen(context, builder, signature, arguments):
+            return builder.ctpop(arguments[0])
+
+        return types.int64(types.uint64), codegen
+
+
+@compiled_inline
+def word(buf, i):
+    """Return the 8 bytes at i as a number, lowest first."""
+    low = np.uint64(buf[i]) | np.uint64(buf[i + 1]) << U8 | np.uint64(buf[i + 2]) << U16 | np.uint64(buf[i + 3]) << U24
+    high = np.uint64(buf[i + 4]) << U32 | np.uint64(buf[i + 5]) << U40
+    return low | high | np.uint64(buf[i + 6]) << U48 | np.uint64(buf[i + 7]) << U56
+
+
+@compiled_inline
+def not_digits(w):
+    """Return a word with the highest bit set of each byte that is not a digit; valid up to the first such byte."""
+    return ((w + SIXES) | w) & HIGH
+
+
+@compiled_inline
+def joined(w):
+    """Return the number whose digits are a word's bytes, the first the lowest: pairs, fours, one number."""
+    w = (w * BY_TEN) >> U8 & PAIRS
+    w = (w * BY_HUNDRED) >> U16 & QUADS
+    return (w * BY_MYRIAD) >> U32
+
+
+@compiled_inline
+def digits(buf, at, m):
+    """Append the decimal digits at `at` to m; return m and where they end. Beyond 18 digits m is arbitrary.
+
+    The digits among eight bytes, up to the first other byte, are moved to the word's end and joined.
+    """
+    while True:
+        w = word(buf, at) ^ ZEROS
+        n = trailing_zeros(not_digits(w)) >> 3
+        w = w << np.uint64(56 - 8 * n) << U8 if n < 8 else w
+        m = m * TENS[n] + np.int64(joined(w))
+        at += n
+        if n < 8:
+            return m, at
+
+
+@compiled_inline
+def write_places(found, at, places, k):
+    """Write the places of a word's bits, counted from `at`, from places[k] on; return the k after them.
+
+    AT_ONCE are written at a time even if there are fewer; the excess is overwritten later.
+    """
+    stop = k + ones(found)
+    while k < stop:
+        for i in range(AT_ONCE):
+            places[k + i] = at + trailing_zeros(found)
+            found &= found - U1
+        k += AT_ONCE
+    return stop

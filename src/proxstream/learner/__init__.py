@@ -1,0 +1,1 @@
+"""The compiled online learner: one row costs its non-zeros, whatever the dimension."""

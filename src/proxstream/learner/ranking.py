@@ -1,0 +1,176 @@
+"""The engine of rankers: pairs of a query's rows, learned by the engine of models with one output."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core import validation as _checks
+from ..core.validation import Array
+from ..data.rowblock import NO_WEIGHTS, RowBlock
+from . import _ranking as ranking
+from .divergence import DivergedError
+from .engine import Engine
+from .state_checks import restored
+
+Each = Callable[[Array, RowBlock], None]
+_PLACES = ("indptr", "indices")
+
+
+class OpenQuery(NamedTuple):
+    """The random state, and the rows and qid of the query that may continue."""
+
+    seed: Array
+    rows: RowBlock | None
+    qid: Array | None
+
+
+class RankingEngine:
+    """Learns to order the rows of each query by relevance.
+
+    A query is a run of rows with one qid. Two of its rows that differ in relevance are a pair: one row
+    x_first - x_second, the more relevant one first, whose score is to be above 0 (by a margin of 1 under
+    ranking_hinge). To the learner a pair is one row: it counts 1 in t and its weight in k, the weight being the
+    geometric mean of its two rows' weights. Rows that find no partner leave the model as it is.
+
+    Each row is paired with rows of its query that came before it: with all of them, or with at most `pairs`, sampled
+    without replacement. So a query of m rows makes at most m (m - 1) / 2 or m times `pairs` pairs, and the model is a
+    function of the rows and their order alone, wherever the stream is cut: inside a query, too. The rows of the query
+    still open, and the generator's state, belong to what the engine remembers.
+
+    Parameters
+    ----------
+    engine : Engine
+        Of one output, made with fit_intercept=False: an intercept cancels in every pair.
+    pairs : int, optional
+        Partners sampled for each row; None takes all.
+    seed : int
+        Random seed.
+    """
+
+    def __init__(self, engine: Engine, pairs: int | None = None, seed: int = 0) -> None:
+        self._engine = engine
+        self._limit = -1 if pairs is None else _checks.integer("pairs", pairs, low=1, high=1 << 62)
+        self._seed = np.array([_checks.integer("seed", seed, low=0, high=1 << 128) & ((1 << 63) - 1)])
+        self._open: RowBlock | None = None
+        self._qid: Array | None = None
+
+    @property
+    def n_features(self) -> int:
+        """Features that have a cell."""
+        return self._engine.n_features
+
+    @property
+    def t(self) -> int:
+        """Pairs learned."""
+        return self._engine.t
+
+    @property
+    def k(self) -> float:
+        """Penalty that has come in: the sum of the pairs' weights."""
+        return self._engine.k
+
+    def learn(self, rows: RowBlock, qid: Any, n_threads: int = 1, each: Each | None = None) -> Array:
+        """Learn the pairs that these rows make; return each pair's score before it was learned.
+
+        Parameters
+        ----------
+        rows : RowBlock
+            With the relevance in y: any numbers, the larger the better.
+        qid : one integer per row
+            Rows with the qid of the row before them belong to its query.
+        each : function, optional
+            Called after each block of pairs with their scores and the block, whose arrays are used again for the next.
+        """
+        qid = np.asarray(qid)
+        if qid.shape != (rows.n_rows,) or not np.issubdtype(qid.dtype, np.integer):
+            raise ValueError(f"qid must be one integer per row, {rows.n_rows}, got {qid.dtype} of shape {qid.shape}")
+        if rows.n_rows == 0:
+            return np.empty(0)
+        rows = rows.sorted_indices(add_duplicates=True)
+        known = 0 if self._open is None or self._qid is None or qid[0] != self._qid else self._open.n_rows
+        if known and self._open is not None:
+            opened = self._open.in_precision(rows.data.dtype)
+            rows, qid = RowBlock.concat((opened, rows)), np.concatenate((np.full(known, qid[0]), qid))
+        changes = np.flatnonzero(qid[1:] != qid[:-1]) + 1
+        first_rows = np.concatenate(([0], changes))
+        starts = np.repeat(first_rows, np.diff(np.append(first_rows, rows.n_rows)))
+        scores = self._learn_pairs(rows, starts, known, n_threads, each)
+        self._open, self._qid = rows.take(np.arange(first_rows[-1], rows.n_rows)), qid[-1:].astype(np.int64)
+        return scores
+
+    def open_query(self) -> OpenQuery:
+        """Return what this engine remembers beside the engine of the pairs."""
+        return OpenQuery(self._seed.copy(), self._open, self._qid)
+
+    def put_back(self, query: OpenQuery) -> None:
+        """Return to what `open_query` returned."""
+        self._seed, self._open, self._qid = query
+
+    def end_query(self) -> None:
+        """Let the next row start a query, whatever its qid."""
+        self._open, self._qid = None, None
+
+    def _learn_pairs(self, rows: RowBlock, starts: Array, known: int, n_threads: int, each: Each | None) -> Array:
+        pairs = ranking.room(int(np.diff(rows.indptr).max()), rows)
+        pairs.cursor[ranking.ROW] = known
+        scores = []
+        while made := self._fill(rows, starts, pairs):
+            c = NO_WEIGHTS if len(rows.c) == 0 else pairs.c[:made]
+            block = RowBlock(pairs.indptr, pairs.indices, pairs.data, np.ones(made), c).slice(0, made)
+            try:
+                scores.append(self._engine.learn(block, n_threads))
+            except DivergedError as error:
+                raise DivergedError(max(int(pairs.later[error.row]) - known, 0)) from None
+            if each is not None:
+                each(scores[-1], block)
+        return np.concatenate(scores) if scores else np.empty(0)
+
+    def _fill(self, rows: RowBlock, starts: Array, pairs: ranking.Pairs) -> int:
+        with np.errstate(over="ignore"):  # the generator counts modulo 2^64, also where it is interpreted
+            return int(ranking.fill(rows, starts, self._limit, self._seed.view(np.uint64), pairs))
+
+    def predict(self, rows: RowBlock) -> Array:
+        """Return <w, x> of each row: the larger, the higher it ranks."""
+        return self._engine.predict(rows)
+
+    def weights(self) -> tuple[Array, float]:
+        """Return all weights, and 0 in the intercept's place."""
+        return self._engine.weights()
+
+    def grow(self, n_features: int) -> None:
+        """Make cells for more features; theirs are as if they had been there from the start."""
+        self._engine.grow(n_features)
+
+    def arrays(self) -> dict[str, Array]:
+        """Return all that the engine remembers, the open query's rows among it."""
+        arrays = {"seed": self._seed}
+        if self._open is not None and self._qid is not None:
+            arrays.update({"qid": self._qid, **self._open._asdict()})
+        return {**self._engine.arrays(), **{f"ranking.{name}": array for name, array in arrays.items()}}
+
+    def restore(self, arrays: Mapping[str, Array]) -> None:
+        """Continue from what `arrays` returned; rows that do not fit together are refused."""
+        own = {name.removeprefix("ranking."): np.array(a) for name, a in arrays.items() if name.startswith("ranking.")}
+        qid = own.get("qid")
+        if qid is None:
+            new = restored({"seed": self._seed}, own, grows=())
+        else:
+            words = {name: np.empty(0, np.int64 if own[name].dtype == np.int64 else np.int32) for name in _PLACES}
+            values = np.empty(0, np.float64 if own["data"].dtype == np.float64 else np.float32)
+            plain = {"data": values, "y": np.empty(0), "c": np.empty(0)}
+            expected = {"seed": self._seed, "qid": np.zeros(1, np.int64), **words, **plain}
+            new = restored(expected, own, grows=RowBlock._fields)
+            rows = RowBlock(*(new[name] for name in RowBlock._fields))
+            width = rows.check()
+            if len(rows.y) != rows.n_rows or len(rows.c) not in (0, rows.n_rows):
+                raise ValueError(f"the open query of {rows.n_rows} rows must have as many labels, got {len(rows.y)}")
+        before = self._engine.arrays()
+        self._engine.restore({name: a for name, a in arrays.items() if not name.startswith("ranking.")})
+        if qid is not None and width > self._engine.n_features:
+            known = self._engine.n_features
+            self._engine.restore(before)
+            raise ValueError(f"the open query has feature {width - 1}, the state has features 0..{known - 1}")
+        self._seed, self._open, self._qid = new["seed"], rows if qid is not None else None, new.get("qid")

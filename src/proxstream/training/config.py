@@ -1,0 +1,359 @@
+"""`TrainConfig`: the options of a training run, validated in one place, and the objects made from them."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..core import losses, parsing, validation as checks
+from ..data.labels import text_numbers
+from ..io import formats
+from ..io.bad_rows import BadRows
+from ..io.features.spec import FeatureSpec
+from ..io.types import MAX_FEATURES
+from ..learner.frozen import FrozenEngine
+from ..learner.learner import Learner
+from ..models.model import Model
+from .labels import Labels, make_labels
+from .session import Plan
+
+# Fields that do not shape the model, and fields that `settings` expands into several options.
+NOT_SETTINGS = (
+    "data",
+    "output",
+    "checkpoint",
+    "resume",
+    "quarantine",
+    "initial",
+    "chunk_bytes",
+    "max_features",
+    "positive",
+    "parameters",
+    "features",
+)
+
+
+class ConfigError(ValueError):
+    """Options that do not fit together; raised when the learner is made from them."""
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """The configuration of a training run: the options of `proxstream train` by the same names.
+
+    Everything that can be checked without reading the data is checked here; a ValueError names the option.
+    """
+
+    data: tuple[str, ...]
+    output: str
+    format: str | None = None
+    loss: str = "logistic"
+    algorithm: str = "auto_ftrl"
+    parameters: Mapping[str, str | bool] = field(default_factory=dict)
+    l1: float = 0.0
+    l2: float = 0.0
+    penalty: str | None = None
+    passes: int = 1
+    classes: tuple[float, ...] | tuple[str, ...] = ()
+    positive: str | None = None
+    class_weight: Mapping[str, float] = field(default_factory=dict)
+    features: FeatureSpec = field(default_factory=FeatureSpec)
+    zero_based: bool = True
+    dtype: str = "float32"
+    holdout_every: int = 0
+    holdout_share: float = 0.0
+    holdout_file: str | None = None
+    early_stop: int = 0
+    threads: int = 1
+    seed: int = 0
+    pairs: int | None = None
+    average: bool = False
+    intercept: bool = True
+    on_error: str = "stop"
+    quarantine: str | None = None
+    weights_only: bool = False
+    progress_every: int = 0
+    chunk_bytes: int = 1 << 22
+    max_features: int = MAX_FEATURES
+    checkpoint: str = ""
+    resume: bool = False
+    initial: str | None = None
+    initial_checksum: str | None = None
+
+    def __post_init__(self) -> None:
+        checks.integer("--passes", self.passes, low=1)
+        checks.integer("--threads", self.threads, low=1)
+        checks.integer("--early-stop", self.early_stop, low=0)
+        checks.one_of("--dtype", self.dtype, ("float32", "float64"))
+        if self.quarantine is not None:
+            object.__setattr__(self, "on_error", "skip")
+        BadRows(**bad_row_options(self.on_error, self.quarantine))
+        if self.format is not None:
+            formats.get(self.format)
+        self.checkpoint_interval()
+        self._check_classes()
+        self._check_holdout()
+
+    def _check_classes(self) -> None:
+        kind = losses.get(self.loss).kind
+        if len(self.classes) == 1 or len(set(self.classes)) < len(self.classes):
+            raise ValueError(f"--classes must be at least two different labels, got {_listed(self.classes)}")
+        if self.classes and kind not in ("binary", "multiclass"):
+            raise ValueError(f"--classes applies to classification losses only, got loss {self.loss!r}")
+        if self.positive is not None:
+            self._choose_positive(kind)
+        numbers = kind == "binary" and all(map(_is_number, self.class_weight))
+        if (self.classes or numbers) and (self.initial is None or self.initial_checksum is not None):
+            self._label_weights()
+
+    def _choose_positive(self, kind: str) -> None:
+        """Put the positive class last of two."""
+        if kind != "binary" or len(self.classes) not in (0, 2):
+            raise ValueError(f"--positive applies to two classes only, got loss {self.loss!r}")
+        names = [_label_text(label) for label in self.classes]
+        if names and self.positive not in names:
+            raise ValueError(f"--positive: unknown label {self.positive!r}; expected {' or '.join(names)}")
+        if names and names[0] == self.positive:
+            object.__setattr__(self, "classes", self.classes[::-1])
+
+    @property
+    def label_texts(self) -> dict[str, float] | None:
+        """The numbers of labels that are texts, for `open_stream`; None if labels are numbers."""
+        return text_numbers(losses.get(self.loss), self.classes)
+
+    def _label_weights(self) -> dict[float, float]:
+        """Return the weights of rows by the number of their label."""
+        texts = self.label_texts
+        accepted = make_labels(losses.get(self.loss), () if texts else self.classes).accepted_labels
+        weights = {}
+        for label, weight in self.class_weight.items():
+            number = texts.get(label) if texts else float(label) if _is_number(label) else None
+            if number is None or not (texts or accepted.good(np.array([number])).all()):
+                expected = " or ".join(texts) if texts else accepted.words
+                raise ValueError(f"--class-weight: unknown label {label}; expected {expected}")
+            weights[number] = weight
+        return weights
+
+    def _check_holdout(self) -> None:
+        checks.integer("--holdout-every", self.holdout_every, low=0)
+        if self.holdout_every == 1:
+            raise ValueError("--holdout-every must be at least 2, got 1")
+        if not 0.0 <= self.holdout_share < 1.0:
+            raise ValueError(f"--holdout-share must be between 0 and 1, got {self.holdout_share:g}")
+        given = [bool(self.holdout_every), bool(self.holdout_share), self.holdout_file is not None]
+        if sum(given) > 1:
+            raise ValueError("--holdout-every, --holdout-share and --holdout-file exclude one another")
+        if self.early_stop and not any(given):
+            raise ValueError("--early-stop needs held-out rows: --holdout-every, --holdout-share or --holdout-file")
+        if self.early_stop and self.passes == 1:
+            raise ValueError("--early-stop needs --passes greater than 1")
+        if self.held_out_share and losses.get(self.loss).kind == "ranking":
+            raise ValueError("a ranking loss needs --holdout-file: part of a query cannot be held out")
+
+    def settings(self) -> dict[str, Any]:
+        """Return all options that shape the model, by name, as JSON values."""
+        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in NOT_SETTINGS}
+        values |= {"classes": list(self.classes), "class_weight": sorted(map(list, self.class_weight.items()))}
+        features = self.features.to_json()
+        values |= {"cross": features.pop("crosses"), **features, **self.parameters}
+        return {f"--{name.replace('_', '-')}": value for name, value in values.items()}
+
+    def command_line(self) -> str:
+        """Return the options that shape the model and are not at their defaults, as typed on a command line.
+
+        >>> TrainConfig(("a.svm",), "m.psm", l1=0.1, passes=2, parameters={"scale": "global"}).command_line()
+        '--l1 0.1 --passes 2 --scale global'
+        """
+        defaults = TrainConfig((), "").settings()
+        changed = {name: value for name, value in self.settings().items() if value != defaults.get(name)}
+        return " ".join(word for name, value in sorted(changed.items()) for word in _option_words(name, value))
+
+    # ---- what is made from it
+
+    def learner(self, n_features: int = 1) -> Learner:
+        """Return a new learner, which grows with the rows if it can; a ConfigError if the options do not fit."""
+        loss = losses.get(self.loss)
+        try:
+            return Learner(
+                parsing.algorithm_from_options(self.algorithm, self.parameters),
+                loss,
+                parsing.penalty_from_options(self.l1, self.l2, self.penalty),
+                n_features=n_features,
+                n_outputs=self.labels().n_outputs,
+                dtype=np.dtype(self.dtype),
+                fit_intercept=self.intercept,
+                average=self.average,
+                growing=True,
+                n_threads=self.threads,
+                ranking=loss.kind == "ranking",
+                pairs=self.pairs,
+                seed=self.seed,
+            )
+        except (ValueError, TypeError) as error:
+            raise ConfigError(str(error)) from None
+
+    def continue_initial(self) -> tuple[TrainConfig, Learner]:
+        """Return the configuration with the settings of the model that training continues from, and its learner."""
+        from ..models import file as modelfile
+
+        path = self.initial or ""
+        model = modelfile.load(path)
+        learner = getattr(model, "learner", None)
+        if not isinstance(model, Model) or not isinstance(learner, Learner):
+            raise modelfile.ModelFileError(f"{path}: expected a model written by `proxstream train`")
+        if isinstance(learner.engine, FrozenEngine):
+            raise modelfile.ModelFileError(f"{path}: holds weights only, training cannot continue from it")
+        learner.n_threads = self.threads
+        with open(path, "rb") as file:
+            checksum = hashlib.file_digest(file, "sha256").hexdigest()
+        usual = model.classes in ((-1.0, 1.0), (0.0, 1.0)) and learner.n_outputs == 1
+        changes: dict[str, Any] = {
+            "loss": str(learner.loss),
+            "classes": () if usual else model.classes,
+            "dtype": learner.dtype.name,
+            "features": FeatureSpec.from_json(model.features) if model.features is not None else self.features,
+            "zero_based": bool(model.reading.get("zero_based", True)),
+            "initial_checksum": checksum,
+        }
+        return replace(self, **changes), learner
+
+    def stream_options(self) -> dict[str, Any]:
+        """Return the options of `open_stream` except data, format and features."""
+        names = ("dtype", "zero_based", "chunk_bytes", "max_features")
+        options = {name: getattr(self, name) for name in names} | bad_row_options(self.on_error, self.quarantine)
+        return {**options, "labels": self.labels().accepted_labels, "label_texts": self.label_texts}
+
+    def holdout_options(self) -> dict[str, Any]:
+        """Return the same for the held-out file, whose bad rows are skipped where those of the data are written."""
+        return self.stream_options() | bad_row_options(self.on_error)
+
+    def labels(self) -> Labels:
+        """Return how labels are read."""
+        return make_labels(losses.get(self.loss), self.classes, self._label_weights())
+
+    def plan(self) -> Plan:
+        """Return the plan of the session."""
+        return Plan(self.passes, self.held_out_share, self.early_stop, self.progress_every, self.skip_bad_rows)
+
+    @property
+    def skip_bad_rows(self) -> bool:
+        """Whether bad rows are left out."""
+        return self.on_error != "stop"
+
+    @cached_property
+    def held_out_share(self) -> Fraction:
+        """The share of the rows that is held out; 0 if none are, or those of a separate file.
+
+        >>> TrainConfig(("a.svm",), "m.psm", holdout_share=0.25).held_out_share
+        Fraction(1, 4)
+        """
+        if self.holdout_every:
+            return Fraction(1, self.holdout_every)
+        return Fraction(repr(float(self.holdout_share))).limit_denominator(1_000_000)
+
+    def checkpoint_interval(self) -> tuple[int, float]:
+        """Return the rows and the seconds between two checkpoints; 0 means no limit.
+
+        >>> TrainConfig(("a.svm",), "m.psm", checkpoint="30s").checkpoint_interval()
+        (0, 30.0)
+        """
+        text = self.checkpoint
+        try:
+            rows, seconds = (0, float(text[:-1])) if text.endswith("s") else (int(text or "0"), 0.0)
+            if rows < 0 or not 0.0 <= seconds < math.inf or (text and not rows and not seconds):
+                raise ValueError
+        except ValueError:
+            raise ValueError(
+                f"--checkpoint must be a number of rows such as 100000, or of seconds such as 30s, got {text!r}"
+            ) from None
+        return rows, seconds
+
+
+def bad_row_options(on_error: str, quarantine: str | None = None) -> dict[str, Any]:
+    """Return the options of `open_stream` for `--on-error` and `--quarantine`, which implies skipping.
+
+    >>> bad_row_options("stop", "bad.txt")
+    {'on_error': 'quarantine', 'quarantine': 'bad.txt'}
+    """
+    checks.one_of("--on-error", on_error, ("stop", "skip"))
+    return {"on_error": on_error if quarantine is None else "quarantine", "quarantine": quarantine}
+
+
+def parse_classes(text: str) -> tuple[float, ...] | tuple[str, ...]:
+    """Return the labels of the classes: a number n means 0, 1, ..., n - 1.
+
+    >>> parse_classes("3"), parse_classes("1,2,5"), parse_classes("no, yes")
+    ((0.0, 1.0, 2.0), (1.0, 2.0, 5.0), ('no', 'yes'))
+    """
+    labels = [label.strip() for label in text.split(",")]
+    if len(labels) == 1 and labels[0].isdecimal():
+        return tuple(float(label) for label in range(int(labels[0])))
+    if len(labels) == 1 or not all(labels):
+        raise ValueError(f"--classes must be a number of classes, or labels such as 1,2,3 or no,yes, got {text!r}")
+    return tuple(map(float, labels)) if all(map(_is_number, labels)) else tuple(labels)
+
+
+def parse_class_weights(texts: tuple[str, ...]) -> dict[str, float]:
+    """Return the weight of each label.
+
+    >>> parse_class_weights(("1=5", "spam=0.5"))
+    {'1': 5.0, 'spam': 0.5}
+    """
+    weights = {}
+    for text in (part for one in texts for part in one.split(",")):
+        label, _, weight = text.rpartition("=")
+        try:
+            if not label:
+                raise ValueError
+            weights[label.strip()] = checks.number("--class-weight", float(weight), low=0.0)
+        except ValueError:
+            raise ValueError(f"--class-weight must be LABEL=WEIGHT, such as 1=5, got {text!r}") from None
+    return weights
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
+def _label_text(label: Any) -> str:
+    return label if isinstance(label, str) else f"{label:g}"
+
+
+# Settings that are on unless an option turns them off.
+OFF = {"--intercept": "--no-intercept", "--zero-based": "--one-based"}
+
+
+def _option_words(name: str, value: Any) -> list[str]:
+    """Return a setting as the words of its option.
+
+    >>> _option_words("--drop", ["a", "b"]), _option_words("--text", [["review", "words"]])
+    (['--drop', 'a', '--drop', 'b'], ['--text', 'review=words'])
+    """
+    if name == "--classes":
+        value = ",".join(map(_label_text, value))
+    if isinstance(value, bool):
+        return [name if value else OFF.get(name, f"{name}=false")]
+    if name == "--bits" and value is None:
+        value = 0
+    several = value if isinstance(value, (list, tuple)) else [value]
+    texts = ["=".join(map(_word, one)) if isinstance(one, (list, tuple)) else _word(one) for one in several]
+    return [word for text in texts for word in (name, shlex.quote(text))]
+
+
+def _word(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def _listed(labels: tuple[Any, ...]) -> str:
+    return ", ".join(map(_label_text, labels)) or "none"
