@@ -20,11 +20,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 import proxstream as ps
 from proxstream.data.rowblock import as_block
-from proxstream.jit.compile import prefetch
+from proxstream.jit.compile import compiled, prefetch
 from proxstream.learner.learner import Learner
 
 from . import data, harness
@@ -53,7 +52,7 @@ def ours(stream: Stream, algorithm: Any, *, n_threads: int = 1, dtype: Any = np.
     return prepare
 
 
-@njit(nogil=True)
+@compiled
 def _touch(indices: Any, cells: Any) -> None:
     for q in range(indices.shape[0]):
         if q + 64 < indices.shape[0]:

@@ -15,7 +15,7 @@ import pytest
 import proxstream as ps
 from proxstream.core import losses
 from proxstream.data.rowblock import as_block
-from proxstream.jit import compile as jit
+from proxstream.jit import compile, numba_backend, sources
 from proxstream.learner import _loop as driver
 
 from ..learner.kernel_cases import Case, Setting, engine, stream
@@ -26,20 +26,22 @@ import numpy as np, proxstream as ps
 assert "numba" not in sys.modules and "sklearn" not in sys.modules
 from proxstream.data.rowblock import as_block
 from proxstream.learner.learner import Learner
-from proxstream.jit import compile as jit
 from proxstream.learner import _loop as driver
+assert "numba" not in sys.modules
 learner = Learner(ps.AdaGrad(0.3), "hinge", ps.L1(0.05), n_features=3)
 learner.learn(as_block(np.eye(3), [1.0, -1.0, 1.0]))
-stats = driver.learn.stats
-fresh = driver.learn.inspect_llvm().values() if stats.cache_misses else []
+from proxstream.jit.numba_backend import CACHE_FOLDER
+kernel = driver.learn.dispatcher
+stats = kernel.stats
+fresh = kernel.inspect_llvm().values() if stats.cache_misses else []
 called = [line for code in fresh for line in code.splitlines() if " call " in line]
-print(json.dumps({"called": called, "folder": jit.CACHE_FOLDER, "hits": sum(stats.cache_hits.values()),
+print(json.dumps({"called": called, "folder": CACHE_FOLDER, "hits": sum(stats.cache_hits.values()),
                   "misses": sum(stats.cache_misses.values()), "weights": learner.weights()[0].tolist()}))
 """
 
 
 def fit(cache: Path | str, source: str | None = None) -> dict[str, Any]:
-    environment = {**os.environ, "PROXSTREAM_CACHE_DIR": str(cache)}
+    environment = {**os.environ, "PROXSTREAM_CACHE_DIR": str(cache), "PROXSTREAM_PREBUILD": "0"}
     if source is not None:
         environment["PYTHONPATH"] = source
     command = [sys.executable, "-W", "error", "-c", FIT]
@@ -73,19 +75,16 @@ def test_a_folder_that_cannot_be_written_is_done_without(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("source", ["jit/a.py", "core/losses/a.py", "batch/l1/_a.py"])
-def test_an_edited_source_has_its_own_folder(source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PROXSTREAM_CACHE_DIR", str(tmp_path / "cache"))
-    package = tmp_path / "package"
+def test_an_edited_source_has_another_digest(source: str, tmp_path: Path) -> None:
     for name in ("jit/a.py", "core/losses/a.py", "batch/l1/_a.py"):
-        (package / name).parent.mkdir(parents=True)
-        (package / name).write_text("x = 1\n")
-    monkeypatch.setattr(jit, "__file__", str(package / "jit" / "compile.py"))
-    before = jit._cache_folder()
-    assert before == jit._cache_folder()
-    (package / source).write_text("x = 2\n")
-    after = jit._cache_folder()
-    assert None not in (before, after)
-    assert before != after
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text("x = 1\n")
+    before = sources.digest(tmp_path)
+    sources.digest.cache_clear()
+    assert before == sources.digest(tmp_path)
+    sources.digest.cache_clear()
+    (tmp_path / source).write_text("x = 2\n")
+    assert before != sources.digest(tmp_path)
 
 
 def test_a_second_call_compiles_nothing() -> None:
@@ -98,7 +97,7 @@ def test_a_second_call_compiles_nothing() -> None:
         own.learn(rows)
         own.predict(rows)
         own.weights()
-        return [len(kernel.signatures) for kernel in kernels]
+        return [len(kernel.dispatcher.signatures) for kernel in kernels]
 
     compiled = play(case.penalty, 0, weighted=False)
     # Other strengths, weights, lengths, a state that came back from a file: the same types, so the same code.
@@ -107,7 +106,7 @@ def test_a_second_call_compiles_nothing() -> None:
     own.restore({name: np.array(array) for name, array in own.arrays().items()})
     own.grow(30)
     own.learn(as_block(np.eye(4, 30), np.ones(4)))
-    assert [len(kernel.signatures) for kernel in kernels] == compiled
+    assert [len(kernel.dispatcher.signatures) for kernel in kernels] == compiled
 
 
 def twice(x: Any) -> Any:
@@ -118,8 +117,8 @@ def test_versions_compiled_by_two_processes_at_once_are_kept_apart(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The second compiles and saves its version, having seen no other, while the first is about to write its own."""
-    monkeypatch.setattr(jit, "CACHE_FOLDER", str(tmp_path))
-    numbers, vectors, later = (jit.compiled(twice) for _ in range(3))
+    monkeypatch.setattr(numba_backend, "CACHE_FOLDER", str(tmp_path))
+    numbers, vectors, later = (compile.compiled(twice).dispatcher for _ in range(3))
     monkeypatch.setattr(vectors._cache._cache_file, "_load_index", dict)
     write = numbers._cache._cache_file._save_data
 

@@ -1,3 +1,11 @@
 """How kernels are compiled, cached and dispatched. The only room with a compile policy."""
 
-LOOK_FOR_BLAS = True  # whether numba may look for a BLAS as it starts; see `compile`
+SHOW_COMPILING = True  # whether a terminal gets a line while kernels are compiled; see `notice`
+LOOK_FOR_BLAS = True  # whether numba may look for a BLAS as it starts; see `numba_backend`
+
+
+def describe() -> str:
+    """Return one line about the kernels: whether they were compiled ahead, or why not."""
+    from .ahead import describe
+
+    return describe()

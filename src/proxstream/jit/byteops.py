@@ -9,11 +9,8 @@ look for. A word is read in one load, so that `PAD` bytes have to follow the las
 from __future__ import annotations
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
-from .compile import INTERPRETED, compiled_inline
+from .compile import compiled_inline, intrinsic
 
 PAD = 8
 U8, U16, U24, U32, U40, U48, U56 = (np.uint64(8 * k) for k in range(1, 8))
@@ -25,105 +22,41 @@ WIDTH = 64
 AT_ONCE = 8
 U1 = np.uint64(1)
 
-if INTERPRETED:
 
-    def pointer(array):
-        """Return the array itself."""
-        return array
+@intrinsic
+def pointer(array):
+    """Return the address of an array's first element, to be indexed as the flat array is: in Python a flat view."""
+    return array.reshape(-1)
 
-    def trailing_zeros(x):
-        """Return the number of zero bits below the lowest one; 64 if there is none."""
-        return (int(x) & -int(x)).bit_length() - 1 if x else 64
 
-    def leading_zeros(x):
-        """Return the number of zero bits above the highest one."""
-        return 64 - int(x).bit_length()
+@intrinsic
+def trailing_zeros(x):
+    """Return the number of zero bits below the lowest one; 64 if there is none."""
+    return (int(x) & -int(x)).bit_length() - 1 if x else 64
 
-    def occurrences(buf, at, a, b):
-        """Return a word whose bit i is set if buf[at + i] is a or b."""
-        return np.uint64(sum(1 << i for i in range(WIDTH) if buf[at + i] in (a, b)))
 
-    def below(buf, at, limit):
-        """Return a word whose bit i is set if buf[at + i] is below a limit."""
-        return np.uint64(sum(1 << i for i in range(WIDTH) if buf[at + i] < limit))
+@intrinsic
+def leading_zeros(x):
+    """Return the number of zero bits above the highest one; 64 if there is none."""
+    return 64 - int(x).bit_length()
 
-    def ones(word):
-        """Return how many bits of a word are set."""
-        return int(word).bit_count()
 
-else:
+@intrinsic
+def occurrences(buf, at, a, b):
+    """Return a word whose bit i is set if buf[at + i] is a or b; buf is a pointer to bytes."""
+    return np.uint64(sum(1 << i for i in range(WIDTH) if buf[at + i] in (a, b)))
 
-    @intrinsic
-    def pointer(typingctx, array):
-        """Return the address of an array's first element, to be indexed as the array is."""
 
-        def codegen(context, builder, signature, arguments):
-            return context.make_array(signature.args[0])(context, builder, arguments[0]).data
+@intrinsic
+def below(buf, at, limit):
+    """Return a word whose bit i is set if buf[at + i] is below a limit; buf is a pointer to bytes."""
+    return np.uint64(sum(1 << i for i in range(WIDTH) if buf[at + i] < limit))
 
-        return types.CPointer(array.dtype)(array), codegen
 
-    @intrinsic
-    def trailing_zeros(typingctx, x):
-        """Return the number of zero bits below the lowest one; 64 if there is none."""
-
-        def codegen(context, builder, signature, arguments):
-            return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0))
-
-        return types.int64(types.uint64), codegen
-
-    @intrinsic
-    def leading_zeros(typingctx, x):
-        """Return the number of zero bits above the highest one; 64 if there is none."""
-
-        def codegen(context, builder, signature, arguments):
-            return builder.ctlz(arguments[0], ir.Constant(ir.IntType(1), 0))
-
-        return types.int64(types.uint64), codegen
-
-    def _text(builder, data, place):
-        """Return the bytes at a place as one vector."""
-        vector = ir.VectorType(ir.IntType(8), WIDTH)
-        return builder.load(builder.bitcast(builder.gep(data, [place]), vector.as_pointer()), align=1)
-
-    def _everywhere(builder, value):
-        """Return a vector with this byte in every place."""
-        byte, number = ir.IntType(8), ir.IntType(32)
-        vector, places = ir.VectorType(byte, WIDTH), ir.Constant(ir.VectorType(number, WIDTH), [0] * WIDTH)
-        empty = ir.Constant(vector, ir.Undefined)
-        first = builder.insert_element(empty, builder.trunc(value, byte), ir.Constant(number, 0))
-        return builder.shuffle_vector(first, first, places)
-
-    @intrinsic
-    def occurrences(typingctx, buf, at, a, b):
-        """Return a word whose bit i is set if buf[at + i] is a or b; buf is a pointer to bytes."""
-
-        def codegen(context, builder, signature, arguments):
-            data, place, *wanted = arguments
-            text = _text(builder, data, place)
-            one, other = (builder.icmp_unsigned("==", text, _everywhere(builder, value)) for value in wanted)
-            return builder.bitcast(builder.or_(one, other), ir.IntType(WIDTH))
-
-        return types.uint64(buf, types.int64, types.int64, types.int64), codegen
-
-    @intrinsic
-    def below(typingctx, buf, at, limit):
-        """Return a word whose bit i is set if buf[at + i] is below a limit; buf is a pointer to bytes."""
-
-        def codegen(context, builder, signature, arguments):
-            data, place, limit = arguments
-            found = builder.icmp_unsigned("<", _text(builder, data, place), _everywhere(builder, limit))
-            return builder.bitcast(found, ir.IntType(WIDTH))
-
-        return types.uint64(buf, types.int64, types.int64), codegen
-
-    @intrinsic
-    def ones(typingctx, word):
-        """Return how many bits of a word are set."""
-
-        def codegen(context, builder, signature, arguments):
-            return builder.ctpop(arguments[0])
-
-        return types.int64(types.uint64), codegen
+@intrinsic
+def ones(word):
+    """Return how many bits of a word are set."""
+    return int(word).bit_count()
 
 
 @compiled_inline

@@ -381,7 +381,7 @@ def learn(parts, rows, model, out, guard):
     state, bias, clock = model.state, model.bias, model.clock
     end, has_bias = rows.indptr[-1], bias.shape[0] > 0
     buffers, width = room(longest(rows.indptr), state.dtype), width_of(rule)
-    index, value, cell = pointer(rows.indices), pointer(rows.data), pointer(state.reshape(-1))
+    index, value, cell = pointer(rows.indices), pointer(rows.data), pointer(state)
     near = Buffers(
         pointer(buffers.w),
         pointer(buffers.r),

@@ -15,12 +15,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
 from ..core.validation import Array
-from ..jit.compile import INTERPRETED, generic, inlined
+from ..jit.compile import generic, inlined, intrinsic
 from ._rules import AROW, RDA, SGD, AdaGrad, AdaGradMirror, FTRLProximal, MirrorDescent, TruncatedGradient
 
 REACH, CAREFUL, ROW = 0, 1, 2  # the guard
@@ -48,28 +45,14 @@ def limit(state):
     return LIMIT_32 if state.itemsize == 4 else LIMIT_64
 
 
-if INTERPRETED:
+@intrinsic
+def magnitude(value):
+    """Return |value| as whole numbers are compared: its bits; infinity and NaN are above all others.
 
-    def magnitude(value):
-        """Return |value| as whole numbers are compared: its bits; infinity and NaN are above all others."""
-        word = np.int32 if isinstance(value, np.float32) else np.int64
-        return np.abs(np.asarray(value)).view(word)[()]
-
-else:
-
-    @intrinsic
-    def magnitude(typingctx, value):
-        """Return |value| as whole numbers are compared: its bits; infinity and NaN are above all others.
-
-        The maximum of whole numbers is the same in any order, so the compiler takes it on whole vector registers.
-        """
-
-        def codegen(context, builder, signature, arguments):
-            width = signature.args[0].bitwidth
-            word = builder.bitcast(arguments[0], ir.IntType(width))
-            return builder.and_(word, ir.Constant(ir.IntType(width), (1 << width - 1) - 1))
-
-        return types.Integer.from_bitwidth(value.bitwidth, signed=True)(value), codegen
+    The maximum of whole numbers is the same in any order, so the compiler takes it on whole vector registers.
+    """
+    word = np.int32 if isinstance(value, np.float32) else np.int64
+    return np.abs(np.asarray(value)).view(word)[()]
 
 
 @generic

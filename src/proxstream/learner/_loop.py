@@ -53,7 +53,7 @@ def learn(parts, rows, model, out, guard):
     most = longest(rows.indptr) + STEP
     room = np.zeros((state.shape[1], most), state.dtype)
     cells = room.T  # a column a number of the cell
-    away, near = pointer(state.reshape(-1)), pointer(room.reshape(-1))
+    away, near = pointer(state), pointer(room)
     weights, x = np.zeros(most, state.dtype), np.zeros(most, state.dtype)
     careful, step, reach = guard[CAREFUL] > 0.0, quiet_step(state), max(guard[REACH], 1.0)
     for i in range(rows.y.shape[0]):

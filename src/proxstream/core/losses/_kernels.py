@@ -15,12 +15,9 @@ from inspect import getclosurevars
 from types import FunctionType
 from typing import Any
 
-import numba
 import numpy as np
-from numba import types
-from numba.extending import overload, register_jitable
 
-from ...jit.compile import INTERPRETED, compiled, generic, inlined
+from ...jit.compile import INTERPRETED, compiled, generic, inlined, substitute
 from .. import losses as library
 from . import Loss, numerics
 from .custom import Custom
@@ -126,7 +123,7 @@ def _tweedie_step(p, y, c, power):
 
 
 for _function in (_exp_or_inf, _times_exp, _exp_root, _xlogx):
-    register_jitable(_function)
+    inlined(_function)
 
 # The helpers of the losses' bodies, for one number: compiled, their array forms would make arrays of one number each.
 _SCALAR = {
@@ -145,12 +142,8 @@ _SCALAR = {
 _CALLABLE = set(_SCALAR)  # from compiled code
 
 
-def _let_compiled_code_call(helper: Any, scalar: Any) -> None:
-    overload(helper, strict=False)(lambda *arguments: scalar)
-
-
 for _helper, _scalar in _SCALAR.items():
-    _let_compiled_code_call(_helper, _scalar)
+    substitute(_helper, _scalar)
 
 
 @generic
@@ -243,14 +236,14 @@ def _body(function: Any) -> Any:
 
 def _check_compiles(role: str, function: Any) -> None:
     """Raise a TypeError with the compiler's reason, while it is still known which function it concerns."""
+    from ...jit.numba_backend import returns_a_number
+
     try:
-        compiled = numba.njit(function)
-        compiled.compile((types.float64, types.float64))
+        returned = returns_a_number(function, 2)
     except Exception as error:  # the compiler has many kinds of errors
         reason = str(error).strip()
         raise TypeError(f"{role} = {function!r} cannot be compiled as a function of two numbers: {reason}") from None
-    returned = compiled.nopython_signatures[0].return_type
-    if not isinstance(returned, (types.Float, types.Integer, types.Boolean)):
+    if returned is not None:
         raise TypeError(f"{role} = {function!r} must return a number, got {returned}")
 
 

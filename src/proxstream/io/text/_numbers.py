@@ -15,12 +15,9 @@ These functions rely on a byte after the token that is not part of a number (a n
 from __future__ import annotations
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
 from ...jit.byteops import digits, leading_zeros
-from ...jit.compile import INTERPRETED, compiled, compiled_inline
+from ...jit.compile import compiled, compiled_inline, intrinsic
 
 GOOD, BAD, UNSURE = 0, 1, 2
 SIGNED_DIGITS, MOST_DIGITS = 18, 19  # of m that fit 63 bits and 64 bits
@@ -44,30 +41,11 @@ def _powers_of_five():
 FIVES = _powers_of_five()
 LOW32, U0, U1, U2, U10, U32, U63 = (np.uint64(x) for x in (2**32 - 1, 0, 1, 2, 10, 32, 63))
 
-if INTERPRETED:
 
-    def python_float(token):
-        """Return the number in an array of bytes that ends in 0."""
-        return float(token[:-1].tobytes())
-
-else:
-
-    @intrinsic
-    def python_float(typingctx, token):
-        """Return the number in an array of bytes that ends in 0, by the C function behind Python's `float`."""
-
-        def codegen(context, builder, signature, arguments):
-            data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
-            api = context.get_python_api(builder)
-            gil = api.gil_ensure()
-            text = ir.IntType(8).as_pointer()
-            kind = ir.FunctionType(ir.DoubleType(), [text, text.as_pointer(), text])
-            convert = api._get_function(kind, name="PyOS_string_to_double")
-            value = builder.call(convert, [data, text.as_pointer()(None), text(None)])
-            api.gil_release(gil)
-            return value
-
-        return types.float64(token), codegen
+@intrinsic
+def python_float(token):
+    """Return the number in an array of bytes that ends in 0, as Python's `float` does."""
+    return float(token[:-1].tobytes())
 
 
 @compiled_inline
