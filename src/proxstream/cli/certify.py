@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import typer
+from click import Option, UsageError
 
-from .common import (
-    AsJSON,
-    BadRows,
-    Data,
-    Format,
-    Labelled,
-    MaxFeatures,
-    ModelFile,
-    OneBased,
-    OnError,
-    Quarantine,
-    facts,
-    open_data,
-    print_json,
-    show,
-)
+from .command import command
+from .common import BadRows, Labelled, facts, open_data, print_json, show
+from .options import AS_JSON, BAD_ROWS, DATA, FORMAT, INDEX_BASE, MAX_FEATURES, MODEL, Number
 
 if TYPE_CHECKING:
     from ..models.model import Model
@@ -33,24 +20,50 @@ Examples:
 """
 
 
+class Objective(NamedTuple):
+    """The objective that is judged, where it is not that of the model."""
+
+    loss: str | None
+    l1: float | None
+    l2: float | None
+
+
+@command(
+    EPILOG,
+    [MODEL, DATA],
+    [
+        Option(["--loss"], metavar="NAME", help="Loss. [default: that of the model]"),
+        Option(
+            ["--l1"],
+            type=Number(0.0),
+            metavar="LAM",
+            help="Strength of the l1 penalty. [default: that of the model]",
+        ),
+        Option(
+            ["--l2"],
+            type=Number(0.0),
+            metavar="LAM",
+            help="Strength of the l2 penalty. [default: that of the model]",
+        ),
+        FORMAT,
+        INDEX_BASE,
+        MAX_FEATURES,
+        *BAD_ROWS,
+        AS_JSON,
+    ],
+)
 def certify(
-    model: ModelFile,
-    data: Data,
-    loss: Annotated[str | None, typer.Option(metavar="NAME", help="Loss. [default: that of the model]")] = None,
-    l1: Annotated[
-        float | None,
-        typer.Option("--l1", min=0.0, metavar="LAM", help="Strength of the l1 penalty. [default: that of the model]"),
-    ] = None,
-    l2: Annotated[
-        float | None,
-        typer.Option("--l2", min=0.0, metavar="LAM", help="Strength of the l2 penalty. [default: that of the model]"),
-    ] = None,
-    format: Format = None,
-    one_based: OneBased = None,
-    max_features: MaxFeatures = 1 << 26,
-    on_error: OnError = "stop",
-    quarantine: Quarantine = None,
-    json: AsJSON = False,
+    model: str,
+    data: tuple[str, ...],
+    loss: str | None,
+    l1: float | None,
+    l2: float | None,
+    format: str | None,
+    one_based: bool | None,
+    max_features: int,
+    on_error: str,
+    quarantine: str | None,
+    json: bool,
 ) -> None:
     """Bound the distance of a model from the optimum: primal value, dual value, and the gap between them.
 
@@ -60,14 +73,14 @@ def certify(
     from ..models.file import load_model
 
     if "-" in data:
-        raise typer.BadParameter("certify makes several passes and cannot read standard input; pass files")
+        raise UsageError("certify makes several passes and cannot read standard input; pass files")
     bad = BadRows(on_error, quarantine)
     bad.check([model, *data])
     fitted = load_model(model)
     most = max(max_features, fitted.learner.n_features)
     with open_data(fitted, data, format, one_based, bad=bad, labelled=True, max_features=most) as stream:
         rows = Labelled(fitted, stream, skip=bad.skip)
-        result = _certify(fitted, rows, loss, l1, l2)
+        result = _certify(fitted, rows, Objective(loss, l1, l2))
     if bad.skip:
         result["skipped"] = rows.skipped
     if json:
@@ -76,21 +89,22 @@ def certify(
         show(facts(result.items()))
 
 
-def _certify(model: Model, rows: Labelled, loss: str | None, l1: float | None, l2: float | None) -> dict[str, Any]:
+def _certify(model: Model, rows: Labelled, objective: Objective) -> dict[str, Any]:
     from ..batch import certificate
     from ..core import losses
     from ..core.penalties import L1, L2, NoPenalty, Penalty
 
     learner = model.learner
     try:
-        objective_loss = losses.get(loss) if loss is not None else learner.loss
+        objective_loss = losses.get(objective.loss) if objective.loss is not None else learner.loss
     except ValueError as error:
-        raise typer.BadParameter(str(error)) from None
+        raise UsageError(str(error)) from None
     if objective_loss.kind != learner.loss.kind:
-        raise typer.BadParameter(f"--loss must be a {learner.loss.kind} loss like that of the model, {learner.loss}")
+        raise UsageError(f"--loss must be a {learner.loss.kind} loss like that of the model, {learner.loss}")
     penalty: Penalty | None = None
-    if l1 is not None or l2 is not None:
-        penalty = sum(((kind(lam) for kind, lam in ((L1, l1), (L2, l2)) if lam)), NoPenalty())
+    if objective.l1 is not None or objective.l2 is not None:
+        strengths = ((L1, objective.l1), (L2, objective.l2))
+        penalty = sum((kind(lam) for kind, lam in strengths if lam), NoPenalty())
     coef, intercept = learner.weights()
     weights: Any = (coef.T if coef.ndim == 2 else coef, intercept if learner.fit_intercept else None)
     try:

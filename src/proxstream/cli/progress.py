@@ -15,12 +15,14 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 from typing import IO, TYPE_CHECKING, Any, Self
 
+from . import BORN
+from .bar import Bar, can_draw
+
 if TYPE_CHECKING:
     from ..training import Line, Pass
     from ..training.certified import CertifiedRun
     from ..training.run import Run
 
-BORN = time.perf_counter()  # when the command line was imported, shortly after the process started
 METRIC_NAMES = {
     "accuracy": "accuracy",
     "auc": "AUC",
@@ -258,8 +260,7 @@ class ProgressTable:
     def __init__(self, file: IO[str], *, several: bool = False, total: int | None = None) -> None:
         self._file, self._several, self._total = file, several, total
         self._columns = COLUMNS[: _fitting(file, 4 * several)]
-        self._bar: Any = None
-        self._task: Any = None
+        self._bar: Bar | None = None
         self._drawn = 0.0
         self._headed = False
         self._started: float | None = None
@@ -268,10 +269,9 @@ class ProgressTable:
     def start(self, rows: int = 0, n_bytes: int = 0, *, bar: bool = True) -> None:
         """Start to count time, and rows and bytes from these on, and draw the bar."""
         self._started, self._start_rows, self._start_bytes = time.perf_counter(), rows, n_bytes
-        if bar and self._total and self._file.isatty():
-            self._bar, self._task = _bar(self._file, self._total)
-            self._bar.start()
-            self._bar.update(self._task, completed=n_bytes)
+        if bar and self._total and can_draw(self._file):
+            self._bar = Bar(self._file, n_bytes, self._total)
+            self._draw(n_bytes, rows, 0.0, math.nan)
 
     def line(self, line: Line, names: Mapping[float, str], all_rows: int, n_bytes: int) -> None:
         """Print a line; speeds are means since the start."""
@@ -298,12 +298,16 @@ class ProgressTable:
         if self._bar is not None and now - self._drawn >= REFRESH:
             self._drawn = now
             speed = (rows - self._start_rows) / max(self.seconds, 1e-9)
-            self._bar.update(self._task, completed=n_bytes, rows=rows, speed=speed, loss=_loss(mean_loss), refresh=True)
+            self._draw(n_bytes, rows, speed, mean_loss)
+
+    def _draw(self, n_bytes: int, rows: int, speed: float, mean_loss: float) -> None:
+        assert self._bar is not None
+        self._bar.draw(n_bytes, (f"{rows:,} rows", f"{speed:,.0f} rows/s", f"loss {_loss(mean_loss)}"))
 
     def stop(self) -> None:
         """Take the bar away."""
         if self._bar is not None:
-            self._bar.stop()
+            self._bar.erase()
             self._bar = None
 
     @property
@@ -314,7 +318,7 @@ class ProgressTable:
     def write(self, text: str) -> None:
         """Write a line, above the bar if there is one."""
         if self._bar is not None:
-            self._bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
+            self._bar.write(text)
         else:
             print(text, file=self._file, flush=True)
 
@@ -368,19 +372,3 @@ def _predicted(value: float, names: Mapping[float, str], form: Callable[[float],
 
 def _loss(value: float) -> str:
     return "-" if math.isnan(value) else decimal(value, 5)
-
-
-def _bar(file: IO[str], total: int) -> tuple[Any, Any]:
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-
-    bar = Progress(
-        BarColumn(bar_width=24),
-        TaskProgressColumn(),
-        TextColumn("{task.fields[rows]:,} rows, {task.fields[speed]:,.0f} rows/s, loss {task.fields[loss]}, ETA"),
-        TimeRemainingColumn(),
-        console=Console(file=file),
-        auto_refresh=False,
-        transient=True,
-    )
-    return bar, bar.add_task("", total=total, rows=0, speed=0.0, loss=_loss(math.nan))
