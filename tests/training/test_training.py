@@ -19,7 +19,9 @@ from proxstream.data import metrics
 from proxstream.data.rowblock import NO_WEIGHTS, RowBlock, as_block
 from proxstream.io import Chunk, Position
 from proxstream.learner.learner import Learner
-from proxstream.training import BadLabelError, Interrupted, Labels, Line, NoRowsError, Pass, Plan, Session
+from proxstream.training.labels import BadLabelError, Labels
+from proxstream.training.report import Line, Pass
+from proxstream.training.session import Interrupted, NoRowsError, Plan, Session
 
 from ..examples import examples
 

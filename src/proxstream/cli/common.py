@@ -80,7 +80,7 @@ class BadRows(NamedTuple):
 
     def stream_options(self) -> dict[str, Any]:
         """Return the options of `open_stream`."""
-        from ..training.config import bad_row_options
+        from ..io.bad_rows import bad_row_options
 
         return bad_row_options(*self)
 
@@ -99,7 +99,7 @@ def open_data(
 
     Unknown features need no memory in prediction, so that any index is accepted unless a limit is given.
     """
-    from ..training.run import NUMBERED
+    from ..io.formats import NUMBERED
 
     reading: dict[str, Any] = (bad or BadRows()).stream_options()
     if max_features is not None:

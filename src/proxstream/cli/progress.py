@@ -19,8 +19,8 @@ from . import BORN
 from .bar import Bar, can_draw
 
 if TYPE_CHECKING:
-    from ..training import Line, Pass
     from ..training.certified import CertifiedRun
+    from ..training.report import Line, Pass
     from ..training.run import Run
 
 METRIC_NAMES = {

@@ -286,7 +286,7 @@ def _suggest_categorical(run: Run, report: ProgressReport) -> None:
 
 def _run_until_stopped(run: Any, report: ProgressReport) -> None:
     """Run to the end and print the summary; an interrupt writes a checkpoint."""
-    from ..training import Interrupted
+    from ..training.session import Interrupted
 
     with _signals(run):
         try:

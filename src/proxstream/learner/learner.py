@@ -380,7 +380,6 @@ def _checked_qid(qid: Any, n_rows: int) -> Array:
 
 def _engine(learner: Learner, n_features: int) -> Engine:
     """Return the engine that can run these settings: a compiled one wherever a row can cost its non-zeros alone."""
-    from .dense import DenseEngine
     from .engine import CompiledEngine
     from .layouts import AutoLayout, AveragedLayout, MulticlassLayout, ScalarLayout, auto_parts
     from .plan import multiclass_plan, plan
@@ -406,4 +405,6 @@ def _engine(learner: Learner, n_features: int) -> Engine:
             layout = AveragedLayout(made) if learner.average else ScalarLayout(made)
     if layout is not None:
         return CompiledEngine(layout, n_features, learner.dtype, learner.fit_intercept)
+    from .dense import DenseEngine
+
     return DenseEngine(*parts, n_features=n_features, n_outputs=n_outputs, fit_intercept=learner.fit_intercept)

@@ -16,7 +16,7 @@ import numpy as np
 from ..core import losses, parsing, validation as checks
 from ..data.labels import text_numbers
 from ..io import formats
-from ..io.bad_rows import BadRows
+from ..io.bad_rows import BadRows, bad_row_options
 from ..io.features.spec import FeatureSpec
 from ..io.types import MAX_FEATURES
 from ..learner.frozen import FrozenEngine
@@ -275,16 +275,6 @@ class TrainConfig:
                 f"--checkpoint must be a number of rows such as 100000, or of seconds such as 30s, got {text!r}"
             ) from None
         return rows, seconds
-
-
-def bad_row_options(on_error: str, quarantine: str | None = None) -> dict[str, Any]:
-    """Return the options of `open_stream` for `--on-error` and `--quarantine`, which implies skipping.
-
-    >>> bad_row_options("stop", "bad.txt")
-    {'on_error': 'quarantine', 'quarantine': 'bad.txt'}
-    """
-    checks.one_of("--on-error", on_error, ("stop", "skip"))
-    return {"on_error": on_error if quarantine is None else "quarantine", "quarantine": quarantine}
 
 
 def parse_classes(text: str) -> tuple[float, ...] | tuple[str, ...]:

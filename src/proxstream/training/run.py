@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from ..io import Position, open_stream
-from ..io.features.featurizer import Featurizer
 from ..io.features.spec import FeatureSpec
+from ..io.formats import NUMBERED
 from ..learner.divergence import check_finite
 from ..learner.learner import Learner
 from ..models.model import Model
@@ -23,7 +23,8 @@ from .config import TrainConfig
 from .report import Line, Pass
 from .session import NoRowsError, Session
 
-NUMBERED = {"svmlight", "cache"}  # formats whose features are numbers
+if TYPE_CHECKING:
+    from ..io.features.featurizer import Featurizer
 
 
 class Watch(Protocol):
@@ -63,6 +64,8 @@ class Run:
         checkpoint = self._find_checkpoint()
         self._features: Any = config.features
         if checkpoint is not None and checkpoint.features is not None:
+            from ..io.features.featurizer import Featurizer
+
             self._features = Featurizer(FeatureSpec.from_json(checkpoint.features), config.dtype)
             self._features.restore(checkpoint.names)
         self.stream = self._open(config.data, config.stream_options())
@@ -96,13 +99,13 @@ class Run:
 
     def _new_learner(self) -> Learner:
         """Return a new learner with as many features as hashing makes; one that cannot grow needs their number."""
-        from ..learner.dense import DenseEngine
+        from ..learner.engine import CompiledEngine
 
         spec = self.featurizer.spec if self.featurizer is not None else None
         if spec is not None and spec.bits is not None:
             return self.config.learner(1 << spec.bits)
         learner = self.config.learner()
-        if not isinstance(learner.engine, DenseEngine):
+        if isinstance(learner.engine, CompiledEngine):
             return learner
         if not self.stream.rereadable:
             raise ValueError(
