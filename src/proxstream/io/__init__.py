@@ -5,8 +5,9 @@ Names are loaded on demand: a command that reads text needs neither row caches n
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ..core.on_demand import load_on_demand
 
 if TYPE_CHECKING:
     from .cache import write_cache
@@ -27,16 +28,13 @@ __all__ = [
     "write_cache",
 ]
 
-_MODULES = {
-    **dict.fromkeys(("Chunk", "DataError", "Position"), ".types"),
-    **dict.fromkeys(("Stream", "open_stream"), ".open"),
-    **dict.fromkeys(("find_label_texts", "suggest_categorical"), ".scan"),
-    "FeatureSpec": ".features.spec",
-    "write_cache": ".cache",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_MODULES[name], __name__), name)
+__getattr__ = load_on_demand(
+    __name__,
+    {
+        ".cache": ["write_cache"],
+        ".features.spec": ["FeatureSpec"],
+        ".open": ["Stream", "open_stream"],
+        ".scan": ["find_label_texts", "suggest_categorical"],
+        ".types": ["Chunk", "DataError", "Position"],
+    },
+)
