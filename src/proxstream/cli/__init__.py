@@ -73,7 +73,7 @@ def program(
     elif show_completion is not None:
         from .completion import script
 
-        click.echo(script(program, show_completion))
+        click.echo(script(program, show_completion), nl=False)
     elif install_completion is not None:
         from .completion import install
 
