@@ -35,7 +35,7 @@ from ..core.losses._kernels import as_tuple
 from ..core.validation import Array
 from ..data import _products as csr_products
 from ..data.threads import ALONE, Threads
-from . import _projection as kernels, cost
+from . import _conjugates as row_kernels, cost
 from .dual import balance
 from .l1 import _csc as column_kernels, _kernels as l1_kernels
 from .l1._csc import Columns, Rows
@@ -87,8 +87,8 @@ class Dual(NamedTuple):
             np.append(X.data, ones.astype(X.dtype)),
         )
         zero = np.zeros(int(intercept))
-        strengths = (np.append(np.broadcast_to(strength, m), zero).astype(np.float64) for strength in (l1, l2))
-        return cls(columns, as_tuple(loss), y, c / c.sum(), *strengths, intercept)
+        l1, l2 = (np.append(np.broadcast_to(strength, m), zero).astype(np.float64) for strength in (l1, l2))
+        return cls(columns, as_tuple(loss), y, c / c.sum(), l1, l2, intercept)
 
 
 class Projection(NamedTuple):
@@ -114,7 +114,7 @@ def project(
 ) -> Projection:
     """Return a feasible dual point near theta, (2) being the metric, and its value (1).
 
-    Any start is allowed, and any result is a proof; a start with the slopes of nearly optimal weights makes a tight one.
+    Any start is allowed, and any result is a proof; the slopes of nearly optimal weights make it a tight one.
 
     Parameters
     ----------
@@ -163,15 +163,18 @@ class _Search:
         self.theta = np.zeros(len(theta))
         self.D = np.maximum(D, FLOOR * dual.p)
         self.sizes = np.where(dual.l1 > 0.0, dual.l1, max(float(np.mean(dual.l1)), 1e-300))
-        kernels.move(dual.loss, self.theta, np.ones(len(theta)), -theta, dual.y, dual.p)
+        row_kernels.move(dual.loss, self.theta, np.ones(len(theta)), -theta, dual.y, dual.p)
         self.x, self.G, self.e = w.copy(), np.zeros(len(w)), np.zeros(len(w))
         self.best, self.value = self.theta, -np.inf
-        self.seconds = 0.0
+        ptr = dual.columns.ptr
+        self.pass_seconds = cost.data_pass(float(np.sum(ptr[chosen + 1] - ptr[chosen])))
+        self.seconds = 0.0  # by the cost model
 
     def run(self, warm: Array, tol: float, budget: float) -> Projection:
         """Make theta feasible, then bring the columns with a weight to their bounds, too."""
         dual, on = self.dual, self.w[self.chosen] != 0.0
         support = self.chosen[on]
+        self.budget = budget
         self.goal = 0.1 * tol * abs(self.primal) / max(float(dual.l1 @ np.abs(self.w)), 1e-300)
         self._measure()
         stays = np.zeros(len(self.w), np.bool_)
@@ -182,15 +185,15 @@ class _Search:
         self.S = self.chosen[stays[self.chosen]]
         self._rows: Rows | None = None
         for pulled in (np.empty(0, np.int64), support[dual.l1[support] > 0.0]):
-            self._series(pulled, tol, budget)
+            self._series(pulled, tol)
             if self.primal - self.value <= tol * abs(self.primal) or self.seconds > budget:
                 break
         return Projection(self.best, self.value, self.S, self.seconds)
 
-    def _series(self, pulled: Array, tol: float, budget: float) -> None:
+    def _series(self, pulled: Array, tol: float) -> None:
         """Take rounds while they pay; the first two also bring the pulled columns to their bounds."""
         dual = self.dual
-        violating = kernels.excess(self.G, self.chosen, self.x, dual.l1, dual.l2, self.e)
+        violating = l1_kernels.excess(self.G, self.chosen, self.x, dual.l1, dual.l2, self.e)
         gap, scale = np.inf, 0.0
         for k in range(MOST_ROUNDS):
             if len(pulled) and k < 2:
@@ -200,9 +203,9 @@ class _Search:
             self._step(violating)
             value, scale = self._measure()
             before = len(violating)
-            violating = kernels.excess(self.G, self.chosen, self.x, dual.l1, dual.l2, self.e)
+            violating = l1_kernels.excess(self.G, self.chosen, self.x, dual.l1, dual.l2, self.e)
             last, gap = gap, self.primal - value
-            if gap <= tol * abs(self.primal) or self.seconds > budget:
+            if gap <= tol * abs(self.primal) or self.seconds > self.budget:
                 return
             if len(violating) > 1.1 * before + len(pulled) or (k > 2 and not gap <= (1.0 - PAYS) * last):
                 return
@@ -221,7 +224,7 @@ class _Search:
         value -= float(l1_kernels.beyond(self.G, self.chosen, s, dual.l1, dual.l2))
         if value > self.value:
             self.value, self.best = value, s * self.theta
-        self.seconds += cost.data_pass(float(dual.columns.ptr[-1]))
+        self.seconds += self.pass_seconds
         return value, s
 
     def _step(self, violating: Array) -> None:
@@ -234,7 +237,7 @@ class _Search:
         self.x[self.S] -= q
         v = np.empty(n)
         csr_products.times(self._rows, 0.0, np.append(q, 0.0), 0, n, v)
-        kernels.move(dual.loss, self.theta, self.D, v, dual.y, dual.p)
+        row_kernels.move(dual.loss, self.theta, self.D, v, dual.y, dual.p)
 
     def _solve(self, X: Rows) -> Array:
         """Solve (2) by conjugate gradients with the diagonal as the preconditioner."""
@@ -249,7 +252,7 @@ class _Search:
         towards, ru = u, float(residual @ u)
         enough = max(0.3 * self.goal, ACCURACY * float(np.max(np.abs(residual) / size)))
         for _ in range(ITERATIONS):
-            if float(np.max(np.abs(residual) / size)) <= enough:
+            if float(np.max(np.abs(residual) / size)) <= enough or self.seconds > self.budget:
                 break
             Ht = np.zeros(m + 1)
             csr_products.hessian_times(X, 0.0, D, towards, 0, n, t, Ht)

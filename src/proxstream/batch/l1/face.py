@@ -61,6 +61,7 @@ class Face:
         self.factors: Factors | None = None
         self.plan: Plan | None = None
         self.iterations = 0
+        self.seconds = 0.0  # by the cost model
 
     # -- factors, and when they are worth it -----------------------------------------------------
 
@@ -74,6 +75,7 @@ class Face:
         self._cover(F, exactly=True)
         plan = self.plan = Plan(self._rows, len(F))
         self.factors = Factors(self.at, F, self._rows, D, plan) if plan.possible else None
+        self.seconds += plan.seconds if plan.possible else 0.0
         self.iterations = 0
         return self.factors
 
@@ -86,13 +88,16 @@ class Face:
                 return False
             self._cover(F, exactly=True)
             self.plan = Plan(self._rows, len(F))
-        iterations = self.plan.seconds_per_solve + cost.FACE_PRODUCT * len(self._rows.data)
-        return self.plan.possible and otherwise >= self.plan.seconds + STEPS * iterations
+        return self.plan.possible and otherwise >= self.plan.seconds + STEPS * self._iteration_cost(self.plan)
+
+    def _iteration_cost(self, plan: Plan) -> float:
+        """Return the seconds of an iteration of conjugate gradients."""
+        return plan.seconds_per_solve + cost.FACE_PRODUCT * len(self._rows.data)
 
     def _fresh(self, factors: Factors) -> bool:
         """Return whether the last step was cheap compared with new factors."""
-        iteration = factors.plan.seconds_per_solve + cost.FACE_PRODUCT * len(self._rows.data)
-        return self.iterations < max(8.0, 0.5 * factors.plan.seconds / iteration) and factors.room_to_leave
+        most = max(8.0, 0.5 * factors.plan.seconds / self._iteration_cost(factors.plan))
+        return self.iterations < most and factors.room_to_leave
 
     def _cover(self, F: Array, exactly: bool = False) -> None:
         """Store the columns F by rows, possibly with a few others."""
@@ -173,6 +178,7 @@ class Face:
             rq, before = float(residual @ q), rq
             towards = q + rq / before * towards
         self.iterations = max(self.iterations, iterations)
+        self.seconds += iterations * self._iteration_cost(factors.plan)
         return Direction(d, v)
 
     def _restrict(self, factors: Factors, on: Array) -> tuple[Array, Array]:

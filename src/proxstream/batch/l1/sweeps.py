@@ -62,6 +62,7 @@ class Sweeps:
         """
         at = self.at
         at.expand()
+        self.seconds += cost.ROW * len(at.z)
         np.multiply(at.trust, self.reach, out=self.most)
         factors, D = None, np.maximum(at.D, FACE_FLOOR * at.p)
         if len(live) <= SETTLED * np.count_nonzero(at.w):
@@ -98,7 +99,7 @@ class Sweeps:
         shuffle(order, self.seed)
         l1, l2 = self.at.psi
         kept, total, largest, entries = kernels.sweep(self.at.columns, order, r, D, self.H, u, l1, l2, self.most, slack)
-        self.seconds += cost.data_pass(entries)
+        self.seconds += cost.SWEEP_ENTRY * entries
         return order[:kept], total, largest
 
     def _by_passes(self, live: Array, u: Array, r: Array, D: Array, enough: float, slack: float) -> None:
