@@ -26,6 +26,7 @@ Far from the optimum, where more columns come to violate than leave, the rounds 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,7 +46,7 @@ ITERATIONS = 150  # of conjugate gradients in a round
 ACCURACY = 0.03  # part of the largest excess that a round may leave
 PAYS = 0.1  # part of the gap by which a round has to reduce it
 FLOOR = 1e-11  # of phi''
-NEAR = 0.9  # part of its bound from which a column that has violated stays in S
+NEAR = 0.999  # part of its bound from which a column that has violated stays in S
 
 
 class Dual(NamedTuple):
@@ -91,6 +92,14 @@ class Dual(NamedTuple):
         return cls(columns, as_tuple(loss), y, c / c.sum(), l1, l2, intercept)
 
 
+class Preconditioner(NamedTuple):
+    """An approximate inverse of X_F' D X_F, for some columns F, and the seconds of its use."""
+
+    columns: Array
+    solve: Callable[[Array], Array]
+    seconds: float
+
+
 class Projection(NamedTuple):
     """A feasible theta with the value that it proves, the columns that ever violated, and what the work cost."""
 
@@ -109,6 +118,7 @@ def project(
     *,
     chosen: Array | None = None,
     warm: Array | None = None,
+    preconditioner: Preconditioner | None = None,
     tol: float = 0.0,
     budget: float = np.inf,
 ) -> Projection:
@@ -131,6 +141,8 @@ def project(
         The columns that are not known to be 0 at the optimum (all).
     warm : array of column numbers, optional
         S of an earlier projection.
+    preconditioner : Preconditioner, optional
+        For conjugate gradients; beyond its columns the diagonal is used.
     tol : float
         A gap of tol |primal| needs no further work.
     budget : float
@@ -150,9 +162,10 @@ def project(
     >>> bool(primal - found.value < 0.5 * (primal - by_scaling)), bool(abs(X.T @ found.theta).max() <= 0.02)
     (True, True)
     """
-    return _Search(dual, theta, D, w, primal, np.arange(dual.columns.n_columns) if chosen is None else chosen).run(
-        np.empty(0, np.int64) if warm is None else warm, tol, budget
-    )
+    every = np.arange(dual.columns.n_columns) if chosen is None else chosen
+    search = _Search(dual, theta, D, w, primal, every)
+    search.preconditioner = preconditioner
+    return search.run(np.empty(0, np.int64) if warm is None else warm, tol, budget)
 
 
 class _Search:
@@ -166,6 +179,7 @@ class _Search:
         row_kernels.move(dual.loss, self.theta, np.ones(len(theta)), -theta, dual.y, dual.p)
         self.x, self.G, self.e = w.copy(), np.zeros(len(w)), np.zeros(len(w))
         self.best, self.value = self.theta, -np.inf
+        self.preconditioner: Preconditioner | None = None
         ptr = dual.columns.ptr
         self.pass_seconds = cost.data_pass(float(np.sum(ptr[chosen + 1] - ptr[chosen])))
         self.seconds = 0.0  # by the cost model
@@ -240,7 +254,7 @@ class _Search:
         row_kernels.move(dual.loss, self.theta, self.D, v, dual.y, dual.p)
 
     def _solve(self, X: Rows) -> Array:
-        """Solve (2) by conjugate gradients with the diagonal as the preconditioner."""
+        """Solve (2) by conjugate gradients."""
         S, D, n, m = self.S, self.D, len(self.D), len(self.S)
         l2, size = np.append(self.dual.l2[S], 0.0), np.append(self.sizes[S], 1.0)
         h, t = np.zeros(m + 1), np.empty(n)
@@ -248,22 +262,46 @@ class _Search:
         h += l2
         h[h == 0.0] = 1.0
         residual, q = np.append(self.e[S], 0.0), np.zeros(m + 1)
-        u = residual / h
+        precondition, seconds = self._preconditioned(h)
+        seconds += cost.FACE_PRODUCT * len(X.data)
+        u = precondition(residual)
         towards, ru = u, float(residual @ u)
-        enough = max(0.3 * self.goal, ACCURACY * float(np.max(np.abs(residual) / size)))
+        best, left = q, float(np.max(np.abs(residual) / size))
+        enough = max(0.3 * self.goal, ACCURACY * left)
         for _ in range(ITERATIONS):
-            if float(np.max(np.abs(residual) / size)) <= enough or self.seconds > self.budget:
+            if left <= enough or self.seconds > self.budget:
                 break
             Ht = np.zeros(m + 1)
             csr_products.hessian_times(X, 0.0, D, towards, 0, n, t, Ht)
             Ht += l2 * towards
-            self.seconds += cost.FACE_PRODUCT * len(X.data)
+            self.seconds += seconds
             bend = float(towards @ Ht)
             if not bend > 0.0:
                 break
-            q += ru / bend * towards
+            q = q + ru / bend * towards
             residual -= ru / bend * Ht
-            u = residual / h
+            largest = float(np.max(np.abs(residual) / size))
+            if largest < left:
+                best, left = q, largest
+            u = precondition(residual)
             ru, before = float(residual @ u), ru
             towards = u + ru / before * towards
-        return q[:-1]
+        return best[:-1]
+
+    def _preconditioned(self, h: Array) -> tuple[Callable[[Array], Array], float]:
+        """Return what approximates the inverse of (2), whose diagonal is h, and the seconds that it takes."""
+        given = self.preconditioner
+        if given is None:
+            return (lambda residual: residual / h), 0.0
+        where = np.full(len(self.w), -1, np.int64)
+        where[given.columns] = np.arange(len(given.columns))
+        known = np.flatnonzero(where[self.S] >= 0)
+        places = where[self.S[known]]
+
+        def precondition(residual: Array) -> Array:
+            u, b = residual / h, np.zeros(len(given.columns))
+            b[places] = residual[known]
+            u[known] = given.solve(b)[places]
+            return u
+
+        return precondition, given.seconds

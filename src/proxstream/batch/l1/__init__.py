@@ -34,6 +34,7 @@ from .sweeps import Step, Sweeps
 NEAR = 0.9  # part of l1 from which |G_j| makes a resting feature worth looking at
 TENTH = 0.1  # of the first violations: there an epoch ends
 MOST_STEPS = 50
+LONGEST, SHORTEST = 0.3, 20.0  # an epoch, in parts of all the steps before it, and in passes over the data
 SETTLING = 0.02  # part of P by which an epoch may have lowered it where projections begin
 STALLED, STUCK = 8, 30  # epochs without progress where the gap is small, and where it is not
 
@@ -83,7 +84,7 @@ def _solve(
         proof.offer(at.theta, at.w)
         nnz = int(np.count_nonzero(at.w[: len(kept)]))
         if _settling(trace, at.primal):
-            proof.project(trace.tol, descent.seconds)
+            proof.project(trace.tol, descent.seconds, descent.sweeps.face.preconditioner)
         done = trace.certify(epoch, at.primal, proof.dual, nnz)
         if done or epoch >= max_epochs or _stalled(trace):
             break
@@ -166,11 +167,13 @@ class _Descent:
         violations(alive, at.w, G, at.psi.l1, at.psi.l2, far)
         live = alive[(at.w[alive] != 0.0) | (np.abs(G[alive]) >= NEAR * at.psi.l1[alive])]
         target, slack = TENTH * float(far.sum()), float(far.max(initial=0.0))
-        step = None
+        step, start = None, self.seconds
         for _ in range(MOST_STEPS):
             step = self._step(live, slack)
             live, slack = step.live, step.largest
             if step.costly or step.total <= target or step.largest <= self._goal():
+                break
+            if self.seconds - start >= max(LONGEST * start, SHORTEST * cost.data_pass(float(at.columns.ptr[-1]))):
                 break
         return step.slopes if step is not None and step.length == 1.0 else None
 

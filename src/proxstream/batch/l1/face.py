@@ -29,7 +29,7 @@ import numpy as np
 
 from ...core.validation import Array
 from ...data import _products as csr_products
-from .. import cost
+from .. import cost, projection
 from . import _cholesky as cholesky
 from ._cholesky import Lower
 from ._csc import Rows, by_rows
@@ -67,6 +67,12 @@ class Face:
         self.plan: Plan | None = None
         self.iterations = 0
         self.seconds = 0.0  # by the cost model
+
+    @property
+    def preconditioner(self) -> projection.Preconditioner | None:
+        """The factors, if there are any, for systems of more columns."""
+        factors = self.factors
+        return factors and projection.Preconditioner(factors.columns, factors.solve, factors.plan.seconds_per_solve)
 
     # -- factors, and when they are worth it -----------------------------------------------------
 
@@ -244,7 +250,7 @@ class Plan:
         pair = cost.SPARSE_PAIR if self.sparse else cost.ROW_PAIR
         self.seconds = 0.5 * pair * self.pairs + cost.FACE_FACTOR * float(dense) ** 3
         self.seconds_per_solve = cost.FACTOR_CELL * float(dense) ** 2
-        self.leaving = 0.5 * MOST_LEFT * self.seconds_per_solve  # of columns, until new factors are made
+        self.leaving = 0.1 * MOST_LEFT * self.seconds_per_solve  # of columns, until new factors are made
         self.possible = dense <= MOST_DENSE
 
 

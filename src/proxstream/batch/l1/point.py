@@ -137,7 +137,8 @@ class Point:
         return 0.0
 
 
-PROJECTING = 0.5  # part of the descent's seconds that projections may take
+PROJECTING = 1.0  # part of the descent's seconds that projections may take
+WAITING = 1.5  # how much longer the descent has to be after a projection before the next
 MEASURES = 6.0  # passes over the columns left that they may take beside that
 FEASIBLE = 1e-13  # what rounding may leave of <x_j, theta> = 0, relative to its terms
 FREE_STEPS = 5
@@ -155,7 +156,7 @@ class Proof:
         at.threads.each(lambda j: kernels.squares(at.columns, j, at.p, self.q), at.threads.deal(self.alive))
         np.sqrt(self.q, out=self.q)
         self.violators = np.empty(0, np.int64)  # columns that the last projection had to move
-        self.seconds = 0.0  # of projections, by the cost model
+        self.seconds, self.projected = 0.0, 0.0  # of projections, by the cost model; of the descent before the last one
         self.alpha = np.zeros(len(at.z))  # 0 is always feasible
         self.dual = self._dual_loss(self.alpha, 1.0)
         if start is not None:
@@ -178,19 +179,30 @@ class Proof:
         if math.isfinite(radius):
             self.alive = l1.not_ruled_out(self.G, j, w, self.q, s, radius, at.psi.l1)
 
-    def project(self, tol: float, descent: float) -> None:
+    def project(self, tol: float, descent: float, preconditioner: projection.Preconditioner | None = None) -> None:
         """Offer the projection of the slopes at the weights, if the seconds of the descent so far allow one."""
         at, ptr, alive = self.at, self.at.columns.ptr, self.alive
         measure = cost.data_pass(float(np.sum(ptr[alive + 1] - ptr[alive])))
         budget = PROJECTING * descent + MEASURES * measure - self.seconds
         proved = at.primal - self.dual <= tol * abs(at.primal)
-        if proved or budget < 2.0 * measure or len(self.free) > self.problem.fit_intercept:
+        waits = descent < WAITING * self.projected and preconditioner is None
+        if proved or waits or budget < 2.0 * measure or len(self.free) > self.problem.fit_intercept:
             return
+        self.projected = descent
         dual = projection.Dual(
             at.columns, at.loss, at.y, at.p, *at.psi, intercept=self.problem.fit_intercept, threads=at.threads
         )
         found = projection.project(
-            dual, at.theta, at.D, at.w, at.primal, chosen=alive, warm=self.violators, tol=tol, budget=budget
+            dual,
+            at.theta,
+            at.D,
+            at.w,
+            at.primal,
+            chosen=alive,
+            warm=self.violators,
+            preconditioner=preconditioner,
+            tol=tol,
+            budget=budget,
         )
         self.seconds += found.seconds
         self.violators = found.S

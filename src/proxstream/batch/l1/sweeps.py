@@ -26,7 +26,8 @@ LOOK_BACK = 3  # steps
 TIGHTEST = 0.05
 STALLING = 0.5  # part of the violations that a step of passes leaves, from which on gradients are tried
 RETRY = 6  # steps after which the way that lowered P less is tried again
-SETTLED = 1.5  # live columns for each weight that is not 0, up to which a face is worth factors
+SETTLED = 1.5  # live columns for each weight that is not 0, up to which steps on a face are tried
+STEADY = 1.1  # the same at the end of a step, up to which a face is worth factors
 
 
 class Step(NamedTuple):
@@ -55,6 +56,7 @@ class Sweeps:
         self.seconds = 0.0  # of passes so far, by the cost model
         self.gains: dict[str, float] = {}  # decrease of P for each second of the last step of either kind
         self.turns = 0
+        self.steady = False  # whether the last step left few columns live that have no weight
         self.met: list[
             tuple[float, float, float]
         ] = []  # violations, sum and largest, before each step, and seconds then
@@ -70,7 +72,7 @@ class Sweeps:
         np.multiply(at.trust, self.reach, out=self.most)
         factors, D = None, np.maximum(at.D, FACE_FLOOR * at.p)
         settled = len(live) <= SETTLED * np.count_nonzero(at.w)
-        if settled and (self.face.factors is not None or "gradients" in self.gains):
+        if settled and (self.face.factors is not None or ("gradients" in self.gains and self.steady)):
             factors = self.face.consider(self._ahead(goal), D)
         if factors is None:
             np.maximum(D, FLOOR * at.p, out=D)
@@ -88,6 +90,7 @@ class Sweeps:
         self.leave = max(0.25 * self.leave, TIGHTEST)
         v = np.divide(r - at.theta, D, out=np.zeros_like(D), where=D > 0.0)
         length = at.advance(live, u[live], v)
+        self.steady = len(live) <= STEADY * np.count_nonzero(at.w)
         now = self.seconds + self.face.seconds
         self.met.append((total, largest, now))
         self.gains[way] = (before - at.primal) / (now - start)
