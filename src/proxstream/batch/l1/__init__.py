@@ -35,7 +35,7 @@ NEAR = 0.9  # part of l1 from which |G_j| makes a resting feature worth looking 
 TENTH = 0.1  # of the first violations: there an epoch ends
 MOST_STEPS = 50
 LONGEST, SHORTEST = 0.3, 20.0  # an epoch, in parts of all the steps before it, and in passes over the data
-SETTLING = 0.02  # part of P by which an epoch may have lowered it where projections begin
+SETTLING = 0.002  # part of P by which an epoch may have lowered it where projections begin
 STALLED, STUCK = 8, 30  # epochs without progress where the gap is small, and where it is not
 
 
