@@ -72,7 +72,9 @@ class Face:
     def preconditioner(self) -> projection.Preconditioner | None:
         """The factors, if there are any, for systems of more columns."""
         factors = self.factors
-        return factors and projection.Preconditioner(factors.columns, factors.solve, factors.plan.seconds_per_solve)
+        if factors is None:
+            return None
+        return projection.Preconditioner(factors.columns, factors.solve, factors.plan.seconds_per_solve)
 
     # -- factors, and when they are worth it -----------------------------------------------------
 

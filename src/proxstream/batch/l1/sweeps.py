@@ -71,7 +71,7 @@ class Sweeps:
         self.seconds += cost.ROW * len(at.z)
         np.multiply(at.trust, self.reach, out=self.most)
         factors, D = None, np.maximum(at.D, FACE_FLOOR * at.p)
-        settled = len(live) <= SETTLED * np.count_nonzero(at.w)
+        settled = len(live) <= SETTLED * int(np.count_nonzero(at.w))
         if settled and (self.face.factors is not None or ("gradients" in self.gains and self.steady)):
             factors = self.face.consider(self._ahead(goal), D)
         if factors is None:
@@ -90,7 +90,7 @@ class Sweeps:
         self.leave = max(0.25 * self.leave, TIGHTEST)
         v = np.divide(r - at.theta, D, out=np.zeros_like(D), where=D > 0.0)
         length = at.advance(live, u[live], v)
-        self.steady = len(live) <= STEADY * np.count_nonzero(at.w)
+        self.steady = len(live) <= STEADY * int(np.count_nonzero(at.w))
         now = self.seconds + self.face.seconds
         self.met.append((total, largest, now))
         self.gains[way] = (before - at.primal) / (now - start)
