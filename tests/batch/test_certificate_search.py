@@ -150,7 +150,7 @@ def test_one_against_the_rest_is_the_sum_of_its_problems() -> None:
         ps.certificate((w, b), X, np.where(k == FOUR, 1.0, -1.0), "logistic", ps.L2(0.05), passes=0)
         for k, (w, b) in enumerate(zip(model.coef_, model.intercept_, strict=True))
     ]
-    whole = ps.certificate(model, X, FOUR)
+    whole = ps.certificate(model, X, FOUR, passes=0)
     assert whole.primal == pytest.approx(sum(part.primal for part in parts), rel=1e-12)
     assert whole.dual == pytest.approx(sum(part.dual for part in parts), rel=1e-6)
 
@@ -199,10 +199,34 @@ def test_row_blocks_may_have_more_features_than_the_model() -> None:
     assert narrow.dual == pytest.approx(wide.dual, rel=1e-4)
 
 
-def test_without_a_penalty_only_zero_is_proved() -> None:
-    proof = ps.certificate(linear_model.LinearRegression().fit(X, SCORE), X, SCORE)
-    assert proof.dual == 0.0
-    assert proof.gap == proof.primal
+def test_without_a_penalty_the_model_is_compared_with_weights_of_its_norm() -> None:
+    model = linear_model.LinearRegression().fit(X, SCORE)
+    proof = ps.certificate(model, X, SCORE)
+    assert isinstance(proof.penalty, ps.L2Ball)
+    assert proof.penalty.radius == pytest.approx(np.linalg.norm(model.coef_))
+    assert 0.0 <= proof.gap <= 1e-6 * proof.primal
+    short = ps.certificate((0.5 * model.coef_, 0.0), X, SCORE, "squared", ps.NoPenalty())
+    best = ps.CertifiedRegressor(penalty=ps.L2(1e-9), tol=1e-9)
+    shrunk = [best.set_params(penalty=ps.L2(lam)).fit(X, SCORE) for lam in np.geomspace(0.01, 10.0, 40)]
+    inside = min(
+        ps.certificate((m.coef_, m.intercept_), X, SCORE, "squared", ps.NoPenalty(), passes=0).primal
+        for m in shrunk
+        if np.linalg.norm(m.coef_) <= short.penalty.radius
+    )
+    assert short.dual <= inside
+    assert short.dual <= short.reached <= inside
+    assert short.gap <= 1.2 * (short.primal - short.reached)
+
+
+def test_separable_classes_without_a_penalty_have_a_bound() -> None:
+    y = np.where(X[:, 0] > 0.0, 1.0, -1.0)
+    model = np.array([3.0, 0.1, 0.0, 0.0, 0.0]), 0.0
+    proof = ps.certificate(model, X, y, "logistic", ps.NoPenalty())
+    assert 0.0 < proof.dual <= proof.reached <= proof.primal
+    assert proof.gap <= 1.2 * (proof.primal - proof.reached) + 1e-4 * proof.primal
+    null = ps.certificate((np.zeros(D), 0.0), X, y, "logistic", ps.NoPenalty())
+    assert null.penalty.radius == 1.0
+    assert 0.0 < null.dual < null.reached < null.primal
 
 
 @pytest.mark.parametrize(

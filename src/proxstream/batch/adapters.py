@@ -289,7 +289,8 @@ class Stream:
         self.frame: Frame | None = None
         self.frame_known = not linear.fit_intercept
 
-    def __iter__(self) -> Iterator[tuple[RowBlock, Array]]:
+    def prepared(self) -> Iterator[RowBlock]:
+        """Yield the stream's blocks that have rows, validated and with encoded labels."""
         for element in self.stream:
             element = getattr(element, "rows", element)  # of a chunk
             if isinstance(element, RowBlock):
@@ -301,15 +302,17 @@ class Stream:
                     f"a stream is made of (X, y), (X, y, sample_weight) or RowBlock, got {type(element).__name__}"
                 )
             if rows.n_rows:
-                rows = prepare_rows(rows, self.linear, all_rows=False)
-                if not self.frame_known:
-                    self.frame_known, self.frame = True, frame_of(rows, self.linear.loss)
-                    if self.frame is not None:
-                        b = self.frame.inward(self.linear.coef, self.linear.intercept)
-                        self.linear = self.linear._replace(intercept=b)
+                yield prepare_rows(rows, self.linear, all_rows=False)
+
+    def __iter__(self) -> Iterator[tuple[RowBlock, Array]]:
+        for rows in self.prepared():
+            if not self.frame_known:
+                self.frame_known, self.frame = True, frame_of(rows, self.linear.loss)
                 if self.frame is not None:
-                    rows = self.frame.rows(rows)
-                yield rows, _score(rows, self.linear)
+                    b = self.frame.inward(self.linear.coef, self.linear.intercept)
+                    self.linear = self.linear._replace(intercept=b)
+            moved = rows if self.frame is None else self.frame.rows(rows)
+            yield moved, _score(moved, self.linear)
 
 
 def _score(rows: RowBlock, linear: LinearModel) -> Array:
