@@ -42,7 +42,8 @@ UNIT = 2.0**-53
 COLUMN, CONJUGATE = 9.0, 64.0  # units in (1)
 LAST = 16.0  # units of the last operations
 TINY = 1e-300  # more than underflow takes
-LARGEST_LOG = 1500.0  # bounds |log y| + |log a| of every number
+LARGEST_LOG = 1500.0  # bounds |log y| + |log a| of every number, in conjugates of losses with a log link
+POISSON = 4.0  # the same where the conjugate itself shows how large the logarithm is
 
 
 class DualSums:
@@ -78,7 +79,7 @@ class DualSums:
 
         loss = self.loss
         square = 1.0 / loss.smoothness if 0.0 < loss.smoothness < np.inf else 0.0
-        wide = LARGEST_LOG if loss.link == "log" else 0.0
+        wide = (POISSON if loss.name == "poisson" else LARGEST_LOG) if loss.link == "log" else 0.0
         sums = np.concatenate((self.sums, self.excess[:, 0]))
         kernels.add_conjugates(
             as_tuple(loss), np.ascontiguousarray(alpha), np.ascontiguousarray(y), c, square, wide, sums
