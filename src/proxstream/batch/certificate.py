@@ -15,16 +15,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from ..core.penalties import L2Ball, Penalty
-from ..core.validation import integer, number
+from ..core.validation import Array, integer, number
 from ..data.rowblock import RowBlock
 from .adapters import InMemory, LinearModel, Stream, as_linear, as_rows, prepare_rows
 from .centring import frame_of
 from .dual import DualPoint, dual_point
+from .features import certain_features
 from .problem import Problem
 from .scored import Scored
 from .shadow import Progress, Shadow
@@ -42,6 +44,10 @@ class Certificate:
     bound after so many passes, `penalty` is the one of the objective, and `in_memory` is False for a stream that was
     too large to improve the bound.
 
+    `zeros` and `support` are the features of which the optimum is known: zero in every optimum, and in none. All others
+    are undecided. They need a smooth loss, a penalty of l1 and l2 parts, and rows in memory, to which the certificate
+    refers for that; otherwise both are empty.
+
     >>> Certificate(primal=0.5, dual=0.4, gap=0.1).relative_gap
     0.2
     """
@@ -53,6 +59,25 @@ class Certificate:
     penalty: Penalty | None = None
     history: tuple[Progress, ...] = field(default=(), repr=False, compare=False)
     in_memory: bool = field(default=True, compare=False)
+    _shadows: tuple[Shadow, ...] = field(default=(), repr=False, compare=False)
+
+    @property
+    def zeros(self) -> Array:
+        """Features that have weight 0 in every optimum, for every output; found when first asked for."""
+        return self._certain[0]
+
+    @property
+    def support(self) -> Array:
+        """Features whose weight is 0 in no optimum, for some output; found when first asked for."""
+        return self._certain[1]
+
+    @cached_property
+    def _certain(self) -> tuple[Array, Array]:
+        masks = [certain_features(shadow) for shadow in self._shadows]
+        if not masks:
+            return np.empty(0, np.int64), np.empty(0, np.int64)
+        zeros, support = (np.array(each) for each in zip(*masks, strict=True))
+        return np.flatnonzero(zeros.all(axis=0)), np.flatnonzero(support.any(axis=0))
 
     @property
     def relative_gap(self) -> float:
@@ -223,7 +248,7 @@ def _summed(shadows: list[Shadow], penalty: Penalty) -> Certificate:
     )
     last = history[-1]
     primal, reached = sum(s.primal for s in shadows), sum(s.least for s in shadows)
-    return Certificate(primal, last.dual, last.gap, reached, penalty, history)
+    return Certificate(primal, last.dual, last.gap, reached, penalty, history, _shadows=tuple(shadows))
 
 
 def _streamed(stream: Iterable[Any], linear: LinearModel) -> Certificate:

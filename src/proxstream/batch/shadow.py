@@ -19,6 +19,7 @@ maximum, so that few values of mu are enough.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterator
 from dataclasses import replace
@@ -71,6 +72,14 @@ class Shadow:
                 self._take(found)
                 if not self._needs_work(tol):
                     break
+
+    def solve(self, passes: int, tol: float) -> None:
+        """Bring the best point and the proof to a relative gap of `tol`, where there is a solver."""
+        if self.least - self.point.value <= tol * abs(self.least) or self.problem.rows.check_finite() > LARGEST:
+            return
+        start = Solution(self.coef, self.intercept, self.point.alpha, [], False)
+        with np.errstate(all="ignore"), contextlib.suppress(TypeError):
+            self._take(_run(MODULES[choose(self.problem)], self.problem, tol, passes, start))
 
     def _needs_work(self, tol: float) -> bool:
         """Return whether the proof can become much tighter."""
