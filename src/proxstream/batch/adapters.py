@@ -1,6 +1,7 @@
 """Adapters from any linear model, and any rows, to what a certificate needs of them.
 
-A model is a learner, an estimator of this package, one of scikit-learn's linear models, or a bare (coef, intercept).
+A model is a learner, an estimator or a loaded model file of this package, one of scikit-learn's linear models, or a
+bare (coef, intercept).
 Models of scikit-learn are known by their class and its parameters; nothing here imports it. Their objectives, brought
 to the form  mean loss + Psi(w)  with an unpenalized intercept (n: the sum of the rows' weights):
 
@@ -74,6 +75,8 @@ def as_linear(model: Any, loss: Any = None, penalty: Any = None) -> LinearModel:
         linear: LinearModel = model._linear_model()
     elif isinstance(getattr(model, "_learner", model), Learner):
         linear = _from_learner(getattr(model, "_learner", model), model)
+    elif hasattr(getattr(model, "learner", None), "weights"):  # a loaded model file
+        linear = _from_learner(model.learner, model)
     elif isinstance(model, tuple):
         linear = _bare(model, given_loss, given_penalty)
     elif hasattr(model, "coef_"):

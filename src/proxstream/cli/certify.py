@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from .certain import certain_features, feature_lines
 from .common import (
     AsJSON,
     BadRows,
@@ -24,12 +25,14 @@ from .common import (
 )
 
 if TYPE_CHECKING:
+    from ..batch import Certificate
     from ..models.model import Model
 
 EPILOG = """\b
 Examples:
   proxstream certify model.psm rows.svm
   proxstream certify model.psm rows.svm --l1 1e-4 --l2 1e-3
+  proxstream certify model.psm rows.svm --features
 """
 
 
@@ -45,6 +48,9 @@ def certify(
         float | None,
         typer.Option("--l2", min=0.0, metavar="LAM", help="Strength of the l2 penalty. [default: that of the model]"),
     ] = None,
+    features: Annotated[
+        bool, typer.Option("--features", help="List features that are zero in every optimum, and in none.")
+    ] = False,
     format: Format = None,
     one_based: OneBased = None,
     max_features: MaxFeatures = 1 << 26,
@@ -55,7 +61,8 @@ def certify(
     """Bound the distance of a model from the optimum: primal value, dual value, and the gap between them.
 
     No weights have a lower objective (mean loss + penalty) than the dual value, so the model is at most the gap above
-    the optimum. The data are read several times, in bounded memory.
+    the optimum. Data of up to 1 GB are kept in memory, and a solver that starts from the model improves the bound;
+    larger data are read several times. Without a penalty the optimum is that of all weights of the model's norm.
     """
     from ..models.file import load_model
 
@@ -70,10 +77,12 @@ def certify(
         result = _certify(fitted, rows, loss, l1, l2)
     if bad.skip:
         result["skipped"] = rows.skipped
+    proof = result.pop("proof")
+    found = certain_features(fitted, proof) if features else {}
     if json:
-        print_json(result)
+        print_json(result | found)
     else:
-        show(facts(result.items()))
+        show([*facts(result.items()), *(feature_lines(found) if found else [])])
 
 
 def _certify(model: Model, rows: Labelled, loss: str | None, l1: float | None, l2: float | None) -> dict[str, Any]:
@@ -104,10 +113,25 @@ def _certify(model: Model, rows: Labelled, loss: str | None, l1: float | None, l
         raise ValueError(str(error)) from None
     size = max(abs(proof.primal), abs(proof.dual))
     return {
+        "proof": proof,
         "loss": str(objective_loss),
         "penalty": repr(learner.penalty if penalty is None else penalty),
+        **_scope(proof),
         "primal": float(proof.primal),
         "dual": float(proof.dual),
         "gap": float(proof.gap),
         "relative_gap": float(proof.gap) / size if size else 0.0,
     }
+
+
+def _scope(proof: Certificate) -> dict[str, Any]:
+    """Return what has to be said about the proof beside its numbers."""
+    from ..core.penalties import L2Ball
+
+    said: dict[str, Any] = {}
+    if isinstance(proof.penalty, L2Ball):
+        said["norm_at_most"] = float(proof.penalty.radius)
+        said["why"] = "without a penalty an optimum may not exist; compared with all weights of at most this norm"
+    if not proof.in_memory:
+        said["bound"] = "from the model's scores alone: the rows do not fit in memory"
+    return said

@@ -46,7 +46,7 @@ def inspect(
     show(["# settings", *facts(settings.items()), "", "# sparsity", *facts(sparsity.items())])
     if weights:
         columns = list(weights[0])
-        rows = [[_text(entry[name]) for name in columns] for entry in weights]
+        rows = [[text_of(entry[name]) for name in columns] for entry in weights]
         show(["", "# largest weights", *table(columns, rows, left=len(columns) - 1)])
     if fitted.history:
         columns = sorted({name for line in fitted.history for name in line}, key=_place)
@@ -111,7 +111,8 @@ def _place(column: str) -> tuple[int, str]:
     return (FIRST.index(column) if column in FIRST else len(FIRST)), column
 
 
-def _text(value: Any) -> Any:
+def text_of(value: Any) -> Any:
+    """Return a cell's value for a table."""
     if isinstance(value, list):  # names: control characters are escaped
         return " | ".join("".join(c if c.isprintable() else repr(c)[1:-1] for c in name) for name in value)
     return str(value) if isinstance(value, int) else value
