@@ -192,9 +192,50 @@ def test_a_stream_is_read_a_few_times_and_in_pieces() -> None:
     assert whole == pytest.approx(halves)
 
 
+def test_a_pipeline_is_certified_on_its_transformed_rows() -> None:
+    from sklearn.decomposition import PCA
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    scaled = StandardScaler().fit_transform(X)
+    whole = make_pipeline(StandardScaler(), "passthrough", linear_model.LogisticRegression(C=0.1)).fit(X, TWO)
+    last = whole[-1]
+    assert ps.certificate(whole, X, TWO) == ps.certificate(last, scaled, TWO)
+    rotated = make_pipeline(PCA(3), linear_model.Ridge(1.0)).fit(X, SCORE)
+    assert 0.0 <= ps.certificate(rotated, X, SCORE).relative_gap <= 1e-6
+    with pytest.raises(TypeError, match="a pipeline is certified on a matrix X"):
+        ps.certificate(whole, Stream(X, TWO))
+
+
+ONE_PASS = [
+    ps.StreamClassifier(),
+    ps.StreamClassifier(ps.FTRLProximal(alpha=0.5)),
+    linear_model.SGDClassifier(loss="log_loss", max_iter=1, tol=None, random_state=0),
+]
+
+
+@pytest.mark.parametrize("penalty", sample((ps.L1(0.02), ps.L2(0.01), ps.ElasticNet(0.01, 0.01)), 2))
+def test_the_gap_of_one_pass_models_is_close_to_the_truth(penalty: Any) -> None:
+    best = ps.CertifiedClassifier(penalty=penalty, tol=1e-9).fit(X, TWO).primal_
+    for model in ONE_PASS:
+        proof = ps.certificate(model.fit(X, TWO), X, TWO, loss="logistic", penalty=penalty)
+        truth = proof.primal - best
+        assert truth <= proof.gap <= 1.2 * truth + 1e-6 * proof.primal
+        assert truth >= proof.primal - proof.reached - 1e-9
+        duals = [step.dual for step in proof.history]
+        assert duals == sorted(duals)
+        assert proof.history[-1].passes <= 10
+
+
+def test_a_loaded_model_is_certified_like_its_estimator(tmp_path: Any) -> None:
+    model = ps.StreamClassifier(penalty=ps.L1(0.02)).fit(X, TWO)
+    ps.save(model, tmp_path / "model.psm")
+    assert ps.certificate(ps.load(tmp_path / "model.psm"), X, TWO) == ps.certificate(model, X, TWO)
+
+
 def test_row_blocks_may_have_more_features_than_the_model() -> None:
     narrow = ps.certificate((np.ones(3), 0.0), [as_block(X, SCORE)], loss="squared", penalty=ps.L2(0.1))
-    wide = ps.certificate((np.append(np.ones(3), [0.0, 0.0]), 0.0), X, SCORE, "squared", ps.L2(0.1), passes=0)
+    wide = ps.certificate((np.append(np.ones(3), [0.0, 0.0]), 0.0), X, SCORE, "squared", ps.L2(0.1))
     assert narrow.primal == pytest.approx(wide.primal)
     assert narrow.dual == pytest.approx(wide.dual, rel=1e-4)
 
