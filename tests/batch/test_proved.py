@@ -96,7 +96,7 @@ def test_no_dual_value_is_above_the_truth(kind: str, seed: int) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("block", range(20))
+@pytest.mark.parametrize("block", range(10))
 @pytest.mark.parametrize("loss", SMOOTH)
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_dual_value_of_thousands_is_above_the_truth(kind: str, loss: str, block: int) -> None:
