@@ -73,7 +73,6 @@ def proofs(problem: Problem) -> tuple[Any, dict[str, float]]:
         rows = problem.rows
         proof = ps.certificate((coef, intercept), rows, loss=problem.loss, penalty=problem.penalty, tol=1e-12)
     own = {
-        "solver": found.dual,
         "its alpha": dual_point(problem, found.alpha, search=False).value,
         "slopes": dual_point(problem, slopes).value,
         "certificate": proof.dual,

@@ -30,7 +30,6 @@ from ..core.losses import Loss
 from ..core.penalties import Penalty
 from ..core.validation import one_of
 from .centring import solve_centred
-from .dual import dual_point
 from .problem import Problem, Solution
 
 Room = Literal["sdca", "newton", "interior", "l1", "multiclass"]
@@ -67,22 +66,9 @@ def solve(
         solution: Solution = room.solve(
             near, tol=tol, max_epochs=max_epochs, seed=seed, start=start, n_threads=n_threads
         )
-        return _proved(near, solution, tol)
+        return solution
 
     return solve_centred(problem, start, tol, solved)
-
-
-def _proved(problem: Problem, found: Solution, tol: float) -> Solution:
-    """Return a solution whose last dual value is proved with its rounding errors (`rounding`)."""
-    terms, last = problem.penalty.terms(problem.shape), found.history[-1]
-    if terms.only_l1_l2 and not np.all(np.add(terms.l1, terms.l2) > 0.0):
-        return found  # a weight without a penalty: its constraint holds to rounding only
-    dual = dual_point(problem, found.alpha, search=False).value
-    if not dual < last.dual:
-        return found
-    record = last._replace(dual=dual, gap=last.primal - dual)
-    proved = found.converged and record.gap <= tol * max(abs(last.primal), abs(dual))
-    return found._replace(history=[*found.history[:-1], record], converged=proved)
 
 
 def choose(problem: Problem, solver: str = "auto") -> Room:
