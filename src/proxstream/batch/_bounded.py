@@ -28,14 +28,14 @@ def add_rows(rows, a, v, low, size):
 
 
 @compiled
-def add_conjugates(loss, alpha, y, c, square, wide, out):
+def add_conjugates(loss, alpha, y, c, linear, square, wide, out):
     """Add the sums that a dual value is made of to out; an empty c is all ones.
 
     0, 1  sum c phi*(-alpha) in two numbers        3     sum c phi*(0)
     2     sum c (|phi*(-alpha)| + |phi*(0)|)       4     sum c (size of the terms of phi*)
     5, 6  sum c alpha in two numbers               7     sum c |alpha|
 
-    The terms of a conjugate are no larger than |phi*| + |a y| + |a| + square a^2 + wide (1 + |a| + |y|).
+    The terms of a conjugate are no larger than |phi*| + |a y| + linear |a| + square a^2 + wide (1 + |a| + |y|).
     """
     total, low, excess, lost = out[0], out[1], out[5], out[6]
     for i in range(alpha.shape[0]):
@@ -51,7 +51,7 @@ def add_conjugates(loss, alpha, y, c, square, wide, out):
         null = weight * conjugate(loss, 0.0, y[i])
         out[2] += abs(term) + abs(null)
         out[3] += null
-        out[4] += weight * (abs(value) + size * (1.0 + abs(y[i])) + square * a * a + wide * (1.0 + size + abs(y[i])))
+        out[4] += weight * (abs(value) + size * (linear + abs(y[i])) + square * a * a + wide * (1.0 + size + abs(y[i])))
         term = weight * alpha[i]
         after = excess + term
         moved = after - excess

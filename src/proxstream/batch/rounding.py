@@ -4,7 +4,7 @@ A dual value is proved by an alpha that satisfies every constraint exactly. In f
 alpha x are rounded, and so are the conjugates. `DualSums` computes all sums with bounds on their errors (u = 2^-53):
 
     V_j = sum_i p_i alpha_i x_ij      |V_j - v_j| <= 9 u sum_i |p_i alpha_i x_ij| =: e_j      compensated sums       (1)
-    A   = sum_i p_i phi*(-alpha_i)    |A - a| <= 64 u sum_i p_i (size of the terms of phi*)   compensated sums
+    A   = sum_i p_i phi*(-alpha_i)    |A - a| <= 16 u sum_i p_i (size of the terms of phi*)   compensated sums
 
 and then proves the value of a point next to alpha, made of it in exact arithmetic:
 
@@ -39,7 +39,7 @@ from ..data.rowblock import RowBlock
 from .penalty_conjugates import PenaltyConjugate
 
 UNIT = 2.0**-53
-COLUMN, CONJUGATE = 9.0, 64.0  # units in (1)
+COLUMN, CONJUGATE = 9.0, 16.0  # units in (1)
 LAST = 16.0  # units of the last operations
 TINY = 1e-300  # more than underflow takes
 LARGEST_LOG = 1500.0  # bounds |log y| + |log a| of every number, in conjugates of losses with a log link
@@ -79,17 +79,17 @@ class DualSums:
 
         loss = self.loss
         square = 1.0 / loss.smoothness if 0.0 < loss.smoothness < np.inf else 0.0
+        linear = 1.0 if not loss.of_residuals else float(getattr(loss, "epsilon", 0.0))
         wide = (POISSON if loss.name == "poisson" else LARGEST_LOG) if loss.link == "log" else 0.0
         sums = np.concatenate((self.sums, self.excess[:, 0]))
-        kernels.add_conjugates(
-            as_tuple(loss), np.ascontiguousarray(alpha), np.ascontiguousarray(y), c, square, wide, sums
-        )
+        alpha, y = np.ascontiguousarray(alpha), np.ascontiguousarray(y)
+        kernels.add_conjugates(as_tuple(loss), alpha, y, c, linear, square, wide, sums)
         self.sums, self.excess[:, 0] = sums[:5], sums[5:]
 
     def _add_joint(self, labels: Array, c: Array, alpha: Array) -> None:
         values = self.loss.conjugate(-alpha, labels)
         null = self.loss.conjugate(np.zeros_like(alpha), labels)
-        sizes = np.abs(values) + (1.0 + alpha.shape[1]) * np.sum(np.abs(alpha), axis=1)
+        sizes = np.abs(values) + 4.0 * (1.0 + alpha.shape[1]) * np.sum(np.abs(alpha), axis=1)
         self.sums[:2] = _two_numbers(self.sums[:2], c * values)
         self.sums[2:] += float(c @ (np.abs(values) + np.abs(null))), float(c @ null), float(c @ sizes)
         for k, column in enumerate(alpha.T):
