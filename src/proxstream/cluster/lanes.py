@@ -229,7 +229,9 @@ def _learn(task: LaneTask, learner: Learner, found: LaneRows, rows: list[RowBloc
         learner.loss_sums = position.relearned_loss * task.lanes, position.relearned_weight * task.lanes
     for block in rows:
         learned = block._replace(c=np.maximum(block.c, 0.0)) if task.held_out else block
-        scores = learner.learn(learned, count=task.count or again, undo=False)  # a rejected one is not stored
+        scores = learner.learn(  # a rejected one is not stored
+            learned, count=task.count or again, undo=False, repeated=not task.count
+        )
         if tally is not None:
             tally.add(scores, learned.y, learned.c / task.lanes)
         if task.held_out:

@@ -151,7 +151,14 @@ class Learner:
         return self.engine.count_nonzero(occurred)
 
     def learn(
-        self, rows: RowBlock, qid: Any = None, *, n_features: int = 0, count: bool = True, undo: bool = True
+        self,
+        rows: RowBlock,
+        qid: Any = None,
+        *,
+        n_features: int = 0,
+        count: bool = True,
+        undo: bool = True,
+        repeated: bool = False,
     ) -> Array:
         """Learn the rows in order; return the scores before each was learned. A refused block changes nothing.
 
@@ -167,6 +174,9 @@ class Learner:
         undo : bool
             Restore the model if it diverges. False saves the time of a copy where the learner is discarded after an
             error.
+        repeated : bool
+            Whether the rows have been learned before, in an earlier pass. Their predictions then say nothing about new
+            rows, so AutoFTRL learns no rates from them; all other algorithms learn them like any others.
 
         Raises
         ------
@@ -182,8 +192,10 @@ class Learner:
         try:
             self._grow(n_features, rows)
             if self._queries is not None:
-                return self._queries.learn(rows, qid, self.n_threads, each=self._count if count else None)
-            scores = self.engine.learn(rows, self.n_threads, reach)
+                return self._queries.learn(
+                    rows, qid, self.n_threads, each=self._count if count else None, repeated=repeated
+                )
+            scores = self.engine.learn(rows, self.n_threads, reach, repeated=repeated)
             if count:
                 self._count(scores, rows)
         except BaseException:

@@ -63,7 +63,7 @@ class _PredictOnly:
     """An engine whose `learn` only predicts: gives the losses of pairs without learning them."""
 
     def __init__(self, learner: Learner) -> None:
-        self.learn = lambda rows, n_threads: learner.predict(rows)
+        self.learn = lambda rows, n_threads, repeated: learner.predict(rows)
 
 
 def is_best(passes: list[Pass]) -> bool:

@@ -239,7 +239,7 @@ class Session:
         progress, learner, first = self.progress, self.learner, self.progress.number == 0
         held = self._held_out_rows(rows.n_rows)
         learned = rows if held is None else rows._replace(c=np.where(held, 0.0, rows.weights()))
-        scores = learner.learn(learned, qid, undo=False)
+        scores = learner.learn(learned, qid, undo=False, repeated=not first)
         self._track_features(rows)
         if held is not None:
             out = np.flatnonzero(held)
