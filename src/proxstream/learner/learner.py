@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -29,7 +30,7 @@ from ..data.rowblock import RowBlock
 from .frozen import FrozenEngine
 
 if TYPE_CHECKING:
-    from .engine import Engine
+    from .engine import CompiledEngine, Engine
     from .layouts import Layout
     from .ranking import RankingEngine
 
@@ -376,9 +377,13 @@ class Learner:
 
 
 def arrays_of(part: Any) -> Iterator[Array]:
-    """Yield the arrays among a part's attributes, those in a record too."""
+    """Yield the arrays among a part's attributes, those in a record and those of the engines of a trial too."""
     for value in vars(part).values() if part is not None else ():
-        yield from (one for one in (value if isinstance(value, tuple) else (value,)) if isinstance(one, np.ndarray))
+        for one in value if isinstance(value, tuple) else (value,):
+            if isinstance(one, np.ndarray):
+                yield one
+            elif hasattr(one, "layout"):
+                yield from arrays_of(one)
 
 
 def _checked_qid(qid: Any, n_rows: int) -> Array:
@@ -388,6 +393,22 @@ def _checked_qid(qid: Any, n_rows: int) -> Array:
     if array.shape != (n_rows,) or not np.issubdtype(array.dtype, np.integer):
         raise ValueError(f"qid must be one integer per row, {n_rows} in all, got {array.dtype} of shape {array.shape}")
     return array
+
+
+def _trial(learner: Learner, n_features: int) -> Engine:
+    """Return an engine that finds the scale of AutoFTRL."""
+    from .trial import TrialEngine
+
+    return TrialEngine(partial(_auto_engine, learner, n_features), learner.losses_of)
+
+
+def _auto_engine(learner: Learner, n_features: int, scale: str) -> CompiledEngine:
+    from .engine import CompiledEngine
+    from .layouts import AutoLayout
+
+    algorithm = AutoFTRL(learner.algorithm.penalty_weight, scale)  # type: ignore[attr-defined]
+    layout = AutoLayout(algorithm, learner.penalty, learner.loss, learner.n_outputs, learner.dtype.type)
+    return CompiledEngine(layout, n_features, learner.dtype, learner.fit_intercept)
 
 
 def _engine(learner: Learner, n_features: int) -> Engine:
@@ -405,6 +426,8 @@ def _engine(learner: Learner, n_features: int) -> Engine:
         if learner.average:
             raise ValueError("average=True: AutoFTRL moves all weights every round, so that no means are kept")
         if not isinstance(auto_parts(learner.algorithm, *parts[1:], n_outputs, dtype), str):
+            if learner.algorithm.scale == "auto":
+                return _trial(learner, n_features)
             layout = AutoLayout(learner.algorithm, *parts[1:], n_outputs, dtype)
     if layout is None and n_outputs > 1:
         several = multiclass_plan(*parts, n_outputs, dtype)

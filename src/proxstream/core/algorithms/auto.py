@@ -27,7 +27,8 @@ from ..validation import Array
 from .base import Example, ExampleAlgorithm, Point, Problem
 from .ftrl import PENALTY_WEIGHTS
 
-SCALES = ("feature", "global")
+SCALES = ("feature", "global", "auto")
+TRIAL = 4096  # rows after which scale="auto" keeps the scale with the lower progressive loss
 
 
 class Constants(NamedTuple):
@@ -119,9 +120,11 @@ class AutoFTRL(ExampleAlgorithm):
     ----------
     penalty_weight : {"every_round", "once"}
         Psi comes in with every example (mean loss + Psi), or once and for all (sum of losses + Psi).
-    scale : {"feature", "global"}
+    scale : {"feature", "global", "auto"}
         A scale a feature, or one for all, the root mean square of all non-zeros: better on rows of unit length such
-        as tf-idf text, bad where columns differ wildly.
+        as tf-idf text, bad where columns differ wildly. With "auto" both learn the first 4,096 rows, and the one with
+        the lower progressive loss goes on: see `proxstream.learner.trial`. `OnlineLearner`, clusters and penalties that
+        couple weights need one of the two others.
 
     Examples
     --------
@@ -150,6 +153,11 @@ class AutoFTRL(ExampleAlgorithm):
 
     def start(self, at: Point) -> Auto:
         """Return no examples."""
+        if self.scale == "auto":
+            raise TypeError(
+                "AutoFTRL(scale='auto') tries both scales in compiled learners only; OnlineLearner, and penalties that "
+                "couple weights, take scale='feature' or 'global'"
+            )
         zeros = np.zeros_like(at.x)
         sums = np.array([0.0, 1.0, 0.0]) if self.scale == "feature" else np.zeros(3)
         return Auto(
