@@ -40,6 +40,10 @@ class RankingEngine:
     function of the rows and their order alone, wherever the stream is cut: inside a query, too. The rows of the query
     still open, and the generator's state, belong to what the engine remembers.
 
+    To AutoFTRL all pairs are rows learned before, from which no rates are learned. Neighbouring pairs share a row and
+    all pairs have the same label, so that slopes go on in one direction whether the stream drifts or not: rates learned
+    from them rise to their bounds, and order new queries worse than the rates of the start do.
+
     Parameters
     ----------
     engine : Engine
@@ -72,9 +76,7 @@ class RankingEngine:
         """Penalty that has come in: the sum of the pairs' weights."""
         return self._engine.k
 
-    def learn(
-        self, rows: RowBlock, qid: Any, n_threads: int = 1, each: Each | None = None, *, repeated: bool = False
-    ) -> Array:
+    def learn(self, rows: RowBlock, qid: Any, n_threads: int = 1, each: Each | None = None) -> Array:
         """Learn the pairs that these rows make; return each pair's score before it was learned.
 
         Parameters
@@ -85,8 +87,6 @@ class RankingEngine:
             Rows with the qid of the row before them belong to its query.
         each : function, optional
             Called after each block of pairs with their scores and the block, whose arrays are used again for the next.
-        repeated : bool
-            Whether the rows have been learned before.
         """
         qid = np.asarray(qid)
         if qid.shape != (rows.n_rows,) or not np.issubdtype(qid.dtype, np.integer):
@@ -101,7 +101,7 @@ class RankingEngine:
         changes = np.flatnonzero(qid[1:] != qid[:-1]) + 1
         first_rows = np.concatenate(([0], changes))
         starts = np.repeat(first_rows, np.diff(np.append(first_rows, rows.n_rows)))
-        scores = self._learn_pairs(rows, starts, known, n_threads, each, repeated)
+        scores = self._learn_pairs(rows, starts, known, n_threads, each)
         self._open, self._qid = rows.take(np.arange(first_rows[-1], rows.n_rows)), qid[-1:].astype(np.int64)
         return scores
 
@@ -117,9 +117,7 @@ class RankingEngine:
         """Let the next row start a query, whatever its qid."""
         self._open, self._qid = None, None
 
-    def _learn_pairs(
-        self, rows: RowBlock, starts: Array, known: int, n_threads: int, each: Each | None, repeated: bool
-    ) -> Array:
+    def _learn_pairs(self, rows: RowBlock, starts: Array, known: int, n_threads: int, each: Each | None) -> Array:
         pairs = ranking.room(int(np.diff(rows.indptr).max()), rows)
         pairs.cursor[ranking.ROW] = known
         scores = []
@@ -127,7 +125,7 @@ class RankingEngine:
             c = NO_WEIGHTS if len(rows.c) == 0 else pairs.c[:made]
             block = RowBlock(pairs.indptr, pairs.indices, pairs.data, np.ones(made), c).slice(0, made)
             try:
-                scores.append(self._engine.learn(block, n_threads, repeated=repeated))
+                scores.append(self._engine.learn(block, n_threads, repeated=True))
             except DivergedError as error:
                 raise DivergedError(max(int(pairs.later[error.row]) - known, 0)) from None
             if each is not None:
