@@ -28,6 +28,7 @@ from ..core.validation import Array
 from ..data.labels import one_vs_rest
 from ..data.rowblock import RowBlock
 from .frozen import FrozenEngine
+from .scale_warning import is_too_large, loss_without_weights, warn_of_scale
 
 if TYPE_CHECKING:
     from .engine import CompiledEngine, Engine
@@ -111,6 +112,7 @@ class Learner:
 
             self._queries = RankingEngine(self.engine, pairs, seed)
         self._losses = np.zeros(2)  # sums of c * loss and of c
+        self._without_weights = loss_without_weights(algorithm, self.loss, self.n_outputs)
 
     @property
     def n_features(self) -> int:
@@ -193,9 +195,7 @@ class Learner:
         try:
             self._grow(n_features, rows)
             if self._queries is not None:
-                return self._queries.learn(
-                    rows, qid, self.n_threads, each=self._count if count else None, repeated=repeated
-                )
+                return self._queries.learn(rows, qid, self.n_threads, each=self._count if count else None)
             scores = self.engine.learn(rows, self.n_threads, reach, repeated=repeated)
             if count:
                 self._count(scores, rows)
@@ -259,7 +259,13 @@ class Learner:
             self._queries.end_query()
 
     def _count(self, scores: Array, rows: RowBlock) -> None:
-        """Add the losses of these scores to the progressive loss."""
+        """Add the losses of these scores to the progressive loss, and warn once if it is out of all proportion."""
+        self._add_losses(scores, rows)
+        if is_too_large(self.progressive_loss, self.t, self._without_weights):
+            warn_of_scale(self.algorithm, self.progressive_loss, self.t, self._without_weights)
+            self._without_weights = 0.0
+
+    def _add_losses(self, scores: Array, rows: RowBlock) -> None:
         if self.engine.loss_kernel is not None:
             from .hogwild import add_losses
 
