@@ -18,7 +18,7 @@ from typing import IO, TYPE_CHECKING, Any, Self
 if TYPE_CHECKING:
     from ..training import Line, Pass
     from ..training.certified import CertifiedRun
-    from ..training.run import Run
+    from ..training.run import BaseRun
 
 BORN = time.perf_counter()  # when the command line was imported, shortly after the process started
 METRIC_NAMES = {
@@ -67,12 +67,12 @@ class ProgressReport:
 
     # ---- called by the run
 
-    def on_start(self, run: Run) -> None:
+    def on_start(self, run: BaseRun) -> None:
         """Start the table; after a resume, drop metrics from beyond the checkpoint."""
         progress, config = run.session.progress, run.config
         self._names = {number: text for text, number in (config.label_texts or {}).items()}
         self._start = progress.all_rows, progress.n_bytes
-        total = None if run.stream.n_bytes is None else run.stream.n_bytes * config.passes
+        total = None if run.n_bytes is None else run.n_bytes * config.passes
         self._table = ProgressTable(sys.stderr, several=config.passes > 1, total=total)
         if self._file is not None:
             session = run.session
@@ -82,7 +82,7 @@ class ProgressReport:
             self._table.write(f"resumed after {progress.all_rows:,} rows")
         self._table.start(*self._start, bar=not self.quiet)
 
-    def on_line(self, line: Line, run: Run) -> None:
+    def on_line(self, line: Line, run: BaseRun) -> None:
         """Print a line."""
         from ..training.report import as_record
 
@@ -91,7 +91,7 @@ class ProgressReport:
             self._table.line(line, self._names, progress.all_rows, progress.n_bytes)
         self._json(as_record(line))
 
-    def on_pass(self, ended: Pass, run: Run) -> None:
+    def on_pass(self, ended: Pass, run: BaseRun) -> None:
         """Print the result of a pass, unless the summary says as much."""
         from ..training.report import as_record
 
@@ -101,7 +101,7 @@ class ProgressReport:
             self._table.write(f"pass {ended.number}: {ended.rows:,} rows, mean loss {ended.mean_loss:.6f}{more}")
         self._json({"ended": True, **as_record(ended)})
 
-    def on_chunk(self, run: Run) -> None:
+    def on_chunk(self, run: BaseRun) -> None:
         """Update the bar."""
         if not self.quiet:
             progress = run.session.progress
@@ -139,7 +139,7 @@ class ProgressReport:
             }
         )
 
-    def summary(self, run: Run) -> None:
+    def summary(self, run: BaseRun) -> None:
         """Print the summary."""
         if run.finished:
             if not self.quiet:
@@ -150,7 +150,7 @@ class ProgressReport:
         if not self.quiet:
             self._table.summary(_words(facts, self._names))
 
-    def _facts(self, run: Run) -> dict[str, Any]:
+    def _facts(self, run: BaseRun) -> dict[str, Any]:
         progress, seconds = run.session.progress, self._table.seconds
         return {
             **run.summary,

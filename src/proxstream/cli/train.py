@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatch
 from typing import TYPE_CHECKING, Annotated, Any
@@ -271,7 +271,7 @@ def _check_output(path: str) -> None:
         raise UsageError(str(error)) from None
 
 
-def _check_formats(formats: list[str], given: set[str]) -> None:
+def _check_formats(formats: Sequence[str], given: set[str]) -> None:
     """Raise a UsageError for options that do not apply to these formats."""
     for name in (name for name in FORMATS_OF if name in given):
         if not set(formats) & {"cache", *FORMATS_OF[name]}:  # a cache is compared with the options
@@ -368,7 +368,7 @@ def _run_on_cluster(
         raise UsageError(f"--cluster: {reason}")
     with connect(address) as client, report:
         run = ClusterRun(config, learner, report, client, rows)
-        _check_formats([part.data.format for part in run.parts.parts], given)
+        _check_formats(run.formats, given)
         _run_until_stopped(run, report)
 
 
