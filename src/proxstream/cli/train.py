@@ -95,7 +95,9 @@ def train(
     output: Annotated[str, typer.Option("--output", "-o", metavar="MODEL", help="Model file to write.")],
     format: Format = None,
     loss: Annotated[str, typer.Option(metavar="NAME", help="Loss, with parameters: huber(0.5).")] = "logistic",
-    algorithm: Annotated[str, typer.Option(metavar="NAME", help="Algorithm; certified loads all data.")] = "auto_ftrl",
+    algorithm: Annotated[
+        str, typer.Option(metavar="NAME", help="Algorithm: rda(gamma=2); certified loads all data.")
+    ] = "auto_ftrl",
     l1: Annotated[float, typer.Option("--l1", metavar="LAM", help="Strength of the l1 penalty.")] = 0.0,
     l2: Annotated[float, typer.Option("--l2", metavar="LAM", help="Strength of the l2 penalty, lam/2 |w|^2.")] = 0.0,
     penalty: Annotated[

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -27,10 +28,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ..batch import Problem, Record, Solution
 from ..batch.adapters import LinearModel
 from ..batch.centring import centred, outward
+from ..batch.problem import watching
 from ..core import losses, validation as _checks
 from ..core.losses import Loss
 from ..core.parsing import as_penalty
-from ..core.penalties import L2, Penalty
+from ..core.penalties import L2, NoPenalty, Penalty
 from ..core.validation import Array
 from ..data.batches import check_weights, checked_matrix
 from ..data.labels import LabelEncoder, class_weighted, one_vs_rest
@@ -38,12 +40,14 @@ from ..data.rowblock import RowBlock, as_block, weights_or_ones
 from ._classifier import Classifies
 from ._offset import WithoutOffset, absorbed, checked_offset
 from ._params import Composed, PenaltyLike
+from ._progress import check_callbacks, stops
 from ._regressor import Regresses
 from ._rows import block_scores, is_stream
 from ._serialization import Stored
 from ._top_features import LinearModelMixin
 from .classifier import TWINS
 
+SMALLEST = L2(1e-8)  # its bias is below the rounding of 32-bit features
 DEFAULT_PENALTY = L2(1e-4)  # in the signature of every batch estimator
 
 
@@ -61,6 +65,7 @@ class BatchEstimator(LinearModelMixin, Stored, Composed):
     n_threads: int
     random_state: Any
     warm_start: bool
+    callbacks: Any = None
 
     coef_: Any
     intercept_: Any
@@ -82,12 +87,19 @@ class BatchEstimator(LinearModelMixin, Stored, Composed):
         _checks.number("tol", self.tol, low=0.0, strict=True)
         _checks.integer("max_epochs", self.max_epochs, low=1)
         _checks.integer("n_threads", self.n_threads, low=1)
+        check_callbacks(self.callbacks)
         for name in ("fit_intercept", "warm_start"):
             if not isinstance(getattr(self, name), (bool, np.bool_)):
                 raise TypeError(f"{name} must be True or False, got {getattr(self, name)!r}")
 
     def _penalty(self) -> Penalty:
-        return as_penalty(self.penalty)
+        penalty = as_penalty(self.penalty)
+        if isinstance(penalty, NoPenalty):
+            raise TypeError(
+                f"penalty must not be None: no solver of {type(self).__name__} certifies a problem without a penalty; "
+                f"{SMALLEST!r} is the smallest that is sensible for features of about unit scale"
+            )
+        return penalty
 
     def _loss(self) -> Loss:
         loss = losses.get(self.loss)
@@ -123,7 +135,9 @@ class BatchEstimator(LinearModelMixin, Stored, Composed):
     def _fit(self, problem: Problem) -> Self:
         """Solve a problem and keep what it gives."""
         start = self._start(problem)
-        self._keep([self._solve(problem, start[0] if start else None, self.n_threads)], problem)
+        with watching(partial(stops, self.callbacks)):
+            solution = self._solve(problem, start[0] if start else None, self.n_threads)
+        self._keep([solution], problem)
         return self
 
     def _fit_each(self, problem: Problem, n_classes: int) -> Self:
@@ -146,8 +160,12 @@ class BatchEstimator(LinearModelMixin, Stored, Composed):
                 first = first._replace(intercept=frame.inward(first.coef, first.intercept))
             return outward(own, frame, self._solve(own, first, 1), self.tol)
 
+        def watched(k: int) -> Solution:
+            with watching(partial(stops, self.callbacks)):  # on the thread that solves
+                return solve(k)
+
         with ThreadPoolExecutor(self.n_threads) as pool:
-            self._keep(list(pool.map(solve, range(n_classes))), problem)
+            self._keep(list(pool.map(watched, range(n_classes))), problem)
         return self
 
     def _start(self, problem: Problem) -> list[Solution]:

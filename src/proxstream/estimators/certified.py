@@ -58,8 +58,8 @@ class CertifiedClassifier(BatchClassifier, _Certified):
         "logistic", "hinge", "squared_hinge", "smoothed_hinge", "perceptron", "softmax", "multiclass_hinge", any of them
         with parameters as in "smoothed_hinge(0.5)".
     penalty : Penalty or str
-        Psi, such as L1(1e-4), "elastic_net(1e-4, 1e-4)" or L2([...]) with a strength for each feature. None is no
-        penalty, which no solver takes yet: a TypeError.
+        Psi, such as L1(1e-4), "elastic_net(1e-4, 1e-4)" or L2([...]) with a strength for each feature. None is
+        refused: no solver certifies a problem without a penalty.
     solver : {"auto", "sdca", "newton"}
         "auto" chooses by the data, the loss and the penalty.
     tol : float
@@ -77,6 +77,9 @@ class CertifiedClassifier(BatchClassifier, _Certified):
         What multiplies the weights of a class's rows.
     multi_class : {"auto", "one_vs_rest"}
         With more than two classes: as described above, or one class against the rest whatever the binary loss.
+    callbacks : list of callables, optional
+        Each is called with every `Record` as it is made, of one class against the rest with those of its own problem; a
+        true return value ends the solver with the weights that it has. Not stored in model files.
 
     Attributes
     ----------
@@ -126,6 +129,7 @@ class CertifiedClassifier(BatchClassifier, _Certified):
         warm_start: bool = False,
         class_weight: Any = None,
         multi_class: str = "auto",
+        callbacks: Any = None,
     ) -> None:
         self.loss = loss
         self.penalty = penalty
@@ -138,6 +142,7 @@ class CertifiedClassifier(BatchClassifier, _Certified):
         self.warm_start = warm_start
         self.class_weight = class_weight
         self.multi_class = multi_class
+        self.callbacks = callbacks
 
 
 class CertifiedRegressor(BatchRegressor, _Certified):
@@ -158,8 +163,8 @@ class CertifiedRegressor(BatchRegressor, _Certified):
         with parameters as in "quantile(0.9)". With "poisson", for counts y >= 0, `predict` returns the mean
         e^(<w, x> + b).
     penalty : Penalty or str
-        Psi, such as L1(1e-4), "elastic_net(1e-4, 1e-4)" or L2([...]) with a strength for each feature. None is no
-        penalty, which no solver takes yet: a TypeError.
+        Psi, such as L1(1e-4), "elastic_net(1e-4, 1e-4)" or L2([...]) with a strength for each feature. None is
+        refused: no solver certifies a problem without a penalty.
     solver : {"auto", "sdca", "newton"}
         "auto" chooses by the data, the loss and the penalty.
     tol : float
@@ -173,6 +178,9 @@ class CertifiedRegressor(BatchRegressor, _Certified):
         For the order of rows in Prox-SDCA.
     warm_start : bool
         Start from the last fit's solution if it has the same size.
+    callbacks : list of callables, optional
+        Each is called with every `Record` as it is made, of one class against the rest with those of its own problem; a
+        true return value ends the solver with the weights that it has. Not stored in model files.
 
     Attributes
     ----------
@@ -214,6 +222,7 @@ class CertifiedRegressor(BatchRegressor, _Certified):
         n_threads: int = 1,
         random_state: Any = None,
         warm_start: bool = False,
+        callbacks: Any = None,
     ) -> None:
         self.loss = loss
         self.penalty = penalty
@@ -224,3 +233,4 @@ class CertifiedRegressor(BatchRegressor, _Certified):
         self.n_threads = n_threads
         self.random_state = random_state
         self.warm_start = warm_start
+        self.callbacks = callbacks

@@ -89,6 +89,7 @@ class TrainConfig:
     initial_checksum: str | None = None
 
     def __post_init__(self) -> None:
+        self._split_algorithm()
         checks.integer("--passes", self.passes, low=1)
         checks.integer("--threads", self.threads, low=1)
         checks.integer("--early-stop", self.early_stop, low=0)
@@ -101,6 +102,15 @@ class TrainConfig:
         self.checkpoint_interval()
         self._check_classes()
         self._check_holdout()
+
+    def _split_algorithm(self) -> None:
+        """Turn parameters in the text of the algorithm, as in rda(gamma=2), into options."""
+        name, given = parsing.split_algorithm(self.algorithm)
+        for parameter in sorted(given.keys() & self.parameters.keys()):
+            option = f"--{parameter.replace('_', '-')}"
+            raise ValueError(f"{option} is given twice: as an option and in --algorithm {self.algorithm!r}")
+        object.__setattr__(self, "algorithm", name)
+        object.__setattr__(self, "parameters", {**self.parameters, **given})
 
     def _check_classes(self) -> None:
         kind = losses.get(self.loss).kind
