@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import PurePath
-from typing import Annotated, Any, BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
@@ -31,6 +31,9 @@ from .common import (
     grams_of,
     usage,
 )
+
+if TYPE_CHECKING:
+    from ..io import Stream
 
 MODELS = {".json": "json", ".txt": "text", ".onnx": "onnx"}
 
@@ -72,6 +75,10 @@ def convert(
     dtype: Annotated[
         str, typer.Option(metavar="TYPE", help="Precision of the values: float32 or float64.")
     ] = "float32",
+    classes: Annotated[
+        str | None,
+        typer.Option(metavar="LABELS", help="Label texts: no,yes become -1,1; more become 0,1,2,... [found]"),
+    ] = None,
     on_error: OnError = "stop",
     quarantine: Quarantine = None,
 ) -> None:
@@ -102,11 +109,20 @@ def convert(
     spec |= {"categorical": categorical or (), "numeric": numeric or (), "drop": drop or (), "nulls": nulls or ()}
     spec["text"] = grams_of(text)
     reading: dict[str, Any] = {"zero_based": not one_based, "dtype": dtype, "max_features": 1 << 31}
+    if classes is not None:
+        from ..core import losses
+        from ..data.labels import text_numbers
+        from ..training.config import parse_classes
+
+        with usage():
+            reading["label_texts"] = text_numbers(losses.logistic, parse_classes(classes))
     if model is not None:
+        from ..data.labels import text_numbers
         from ..models.file import load_model
 
         fitted = load_model(model)
         reading |= {**fitted.reading, "dtype": fitted.learner.dtype}
+        reading["label_texts"] = text_numbers(fitted.loss, fitted.classes)
         spec = {} if fitted.features is None else {"featurizer": fitted.featurizer()}
     reading |= bad.stream_options()
     _convert_data(source, target, to, format, reading, spec)
@@ -162,7 +178,8 @@ def _convert_data(
             f"rows are written as {', '.join(WRITERS)} or cache, got {wanted.name}; "
             "use pyarrow, polars or duckdb to convert tables to other tables"
         )
-    with open_stream(source, format, features=features, **reading) as stream:
+    with open_stream(source, format, features=features, **reading) as opened:
+        stream = opened if reading.get("label_texts") else _with_label_numbers(opened)
         if wanted.name == "cache":
             write_cache(stream, target)
         else:
@@ -171,6 +188,18 @@ def _convert_data(
                     inner.write(piece)
         if stream.skipped:
             print(f"{', '.join(stream.names)}: {stream.skipped:,} bad rows skipped", file=sys.stderr)
+
+
+def _with_label_numbers(stream: Stream) -> Stream:
+    """Return a stream whose labels, if they are texts, are numbers as `train` has them, and print which."""
+    from ..training.classes import number_label_texts
+
+    numbers = number_label_texts(stream, lambda text: print(text, file=sys.stderr))
+    if numbers is None:
+        return stream
+    named = ", ".join(f"{text} = {number:g}" for text, number in numbers.items())
+    print(f"labels: {named}", file=sys.stderr)
+    return stream.with_label_texts(numbers)
 
 
 def _format_of(target: str) -> str:

@@ -32,7 +32,7 @@ from ..batch.problem import watching
 from ..core import losses, validation as _checks
 from ..core.losses import Loss
 from ..core.parsing import as_penalty
-from ..core.penalties import L2, NoPenalty, Penalty
+from ..core.penalties import L2, Penalty
 from ..core.validation import Array
 from ..data.batches import check_weights, checked_matrix
 from ..data.labels import LabelEncoder, class_weighted, one_vs_rest
@@ -47,7 +47,6 @@ from ._serialization import Stored
 from ._top_features import LinearModelMixin
 from .classifier import TWINS
 
-SMALLEST = L2(1e-8)  # its bias is below the rounding of 32-bit features
 DEFAULT_PENALTY = L2(1e-4)  # in the signature of every batch estimator
 
 
@@ -93,13 +92,7 @@ class BatchEstimator(LinearModelMixin, Stored, Composed):
                 raise TypeError(f"{name} must be True or False, got {getattr(self, name)!r}")
 
     def _penalty(self) -> Penalty:
-        penalty = as_penalty(self.penalty)
-        if isinstance(penalty, NoPenalty):
-            raise TypeError(
-                f"penalty must not be None: no solver of {type(self).__name__} certifies a problem without a penalty; "
-                f"{SMALLEST!r} is the smallest that is sensible for features of about unit scale"
-            )
-        return penalty
+        return as_penalty(self.penalty)
 
     def _loss(self) -> Loss:
         loss = losses.get(self.loss)

@@ -7,8 +7,11 @@ from typing import Any
 from ..batch import Problem, Solution, dispatch as certified
 from ..core import validation as _checks
 from ..core.losses import Loss
+from ..core.penalties import L2, NoPenalty, Penalty
 from ._batch import DEFAULT_PENALTY, BatchClassifier, BatchEstimator, BatchRegressor
 from ._params import PenaltyLike
+
+SMALLEST = L2(1e-8)  # below the rounding of 32-bit numbers, and strong enough for Newton's method
 
 
 class _Certified(BatchEstimator):
@@ -20,6 +23,15 @@ class _Certified(BatchEstimator):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         _checks.one_of("solver", self.solver, certified.SOLVERS)
+
+    def _penalty(self) -> Penalty:
+        penalty = super()._penalty()
+        if isinstance(penalty, NoPenalty):
+            raise TypeError(
+                f"{type(self).__name__} needs a penalty, got {penalty!r}: no solver certifies a problem without one; "
+                f"{SMALLEST!r} is the smallest that is sensible for features of about unit scale"
+            )
+        return penalty
 
     def _solve(self, problem: Problem, start: Solution | None, n_threads: int) -> Solution:
         return certified.solve(

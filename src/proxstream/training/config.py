@@ -52,7 +52,7 @@ class TrainConfig:
     Everything that can be checked without reading the data is checked here; a ValueError names the option.
     """
 
-    data: tuple[str, ...]
+    data: tuple[Any, ...]  # paths, or opened pipes
     output: str
     format: str | None = None
     loss: str = "logistic"
