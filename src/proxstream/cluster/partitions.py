@@ -312,8 +312,8 @@ def _of_files(paths: list[Any], format: str | None = None, features: Any = None,
     for path in paths:
         if isinstance(path, Handle) or is_piped(os.fspath(path)):
             raise ValueError(
-                f"{getattr(path, 'name', path)}: a pipe can only be read here; on a cluster pass files that every worker "
-                "can open"
+                f"{getattr(path, 'name', path)}: a pipe can only be read here; on a cluster pass files that "
+                "every worker can open"
             )
     found = [source.name for source in sources(paths)]
     names = [name if is_uri(name) else os.path.abspath(name) for name in found]
