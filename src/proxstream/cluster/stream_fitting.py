@@ -33,6 +33,7 @@ class DaskStreamBase(StreamEstimator):
     lanes: int | None
     client: Any
     checkpoint: str | os.PathLike[str] | None
+    callbacks = features = None  # parameters of the local estimators alone
     rounds_: list[Round]
     lanes_: int
 

@@ -38,10 +38,9 @@ from ..data.batches import check_weights, checked_matrix
 from ..data.labels import LabelEncoder, class_weighted, one_vs_rest
 from ..data.rowblock import RowBlock, as_block, weights_or_ones
 from ._classifier import Classifies
-from ._offset import WithoutOffset, absorbed, checked_offset
 from ._params import Composed, PenaltyLike
 from ._progress import check_callbacks, stops
-from ._regressor import Regresses
+from ._regressor import Regresses, WithoutOffset, absorbed, checked_offset
 from ._rows import block_scores, is_stream
 from ._serialization import Stored
 from ._top_features import LinearModelMixin

@@ -143,18 +143,7 @@ class CertifiedClassifier(BatchClassifier, _Certified):
         multi_class: str = "auto",
         callbacks: Any = None,
     ) -> None:
-        self.loss = loss
-        self.penalty = penalty
-        self.solver = solver
-        self.tol = tol
-        self.max_epochs = max_epochs
-        self.fit_intercept = fit_intercept
-        self.n_threads = n_threads
-        self.random_state = random_state
-        self.warm_start = warm_start
-        self.class_weight = class_weight
-        self.multi_class = multi_class
-        self.callbacks = callbacks
+        self._set_parameters(locals())
 
 
 class CertifiedRegressor(BatchRegressor, _Certified):
@@ -236,13 +225,4 @@ class CertifiedRegressor(BatchRegressor, _Certified):
         warm_start: bool = False,
         callbacks: Any = None,
     ) -> None:
-        self.loss = loss
-        self.penalty = penalty
-        self.solver = solver
-        self.tol = tol
-        self.max_epochs = max_epochs
-        self.fit_intercept = fit_intercept
-        self.n_threads = n_threads
-        self.random_state = random_state
-        self.warm_start = warm_start
-        self.callbacks = callbacks
+        self._set_parameters(locals())

@@ -159,22 +159,7 @@ class SDCAClassifier(BatchClassifier, _SDCA):
         multi_class: str = "auto",
         callbacks: Any = None,
     ) -> None:
-        self.loss = loss
-        self.penalty = penalty
-        self.tol = tol
-        self.max_epochs = max_epochs
-        self.option = option
-        self.sampling = sampling
-        self.output = output
-        self.average_from = average_from
-        self.strong_part = strong_part
-        self.fit_intercept = fit_intercept
-        self.n_threads = n_threads
-        self.random_state = random_state
-        self.warm_start = warm_start
-        self.class_weight = class_weight
-        self.multi_class = multi_class
-        self.callbacks = callbacks
+        self._set_parameters(locals())
 
 
 class SDCARegressor(BatchRegressor, _SDCA):
@@ -239,17 +224,4 @@ class SDCARegressor(BatchRegressor, _SDCA):
         warm_start: bool = False,
         callbacks: Any = None,
     ) -> None:
-        self.loss = loss
-        self.penalty = penalty
-        self.tol = tol
-        self.max_epochs = max_epochs
-        self.option = option
-        self.sampling = sampling
-        self.output = output
-        self.average_from = average_from
-        self.strong_part = strong_part
-        self.fit_intercept = fit_intercept
-        self.n_threads = n_threads
-        self.random_state = random_state
-        self.warm_start = warm_start
-        self.callbacks = callbacks
+        self._set_parameters(locals())
