@@ -6,7 +6,19 @@ import os
 import sys
 from importlib import import_module
 
-NAMES = ("online", "batch", "quality", "defaults", "custom_loss", "stream", "start", "fuzz", "fuzz_model", "cluster")
+NAMES = (
+    "online",
+    "batch",
+    "quality",
+    "defaults",
+    "custom_loss",
+    "stream",
+    "start",
+    "fuzz",
+    "fuzz_model",
+    "cluster",
+    "row_cache",
+)
 
 if len(sys.argv) < 2 or sys.argv[1] not in NAMES:
     sys.exit(f"usage: python -m benchmarks {{{','.join(NAMES)}}} [options]")

@@ -1,7 +1,8 @@
 """Where the defaults of the algorithms come from: one pass over each kind of stream, for each value on a grid.
 
-    python -m benchmarks defaults [--rows N]
+    python -m benchmarks defaults [--rows N] [--data FOLDER]
 
+With a folder of real sets (or PROXSTREAM_DATA), what is measured is what a run leaves behind: see `kept`.
 The streams are those of `benchmarks.quality`. On each, a value's loss is divided by the least that any value of the
 grid has there, and the geometric mean of these quotients over some streams shows how far from tuned a value is.
 A rate has a unit, that of the features: no default serves raw pixels or columns in units from 1e-3 to 1e4, for which
@@ -15,6 +16,9 @@ wrong sign that counts.
 from __future__ import annotations
 
 import argparse
+import os
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,7 +28,9 @@ import proxstream as ps
 from proxstream.data.rowblock import RowBlock, as_block
 from proxstream.learner.learner import Learner
 
+from . import kept
 from .harness import save
+from .kept_sets import CHOSEN_ON, JUDGED_ON, load
 from .quality import STREAMS, abrupt, clicks, log_loss, text_counts, text_unit_rows
 
 RATES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
@@ -61,11 +67,25 @@ def above_tuned(losses: dict[float, list[float]], where: list[bool]) -> dict[flo
     return {value: float(np.exp(np.mean(np.log(found / least)))) for value, found in all_losses.items()}
 
 
+def compare_kept(folder: Path, rows: int, names: Sequence[str]) -> None:
+    """Print and keep what everyone's models have on held-out rows of real sets."""
+    found: dict[str, Any] = {}
+    for one in load(folder, rows, names):
+        found[one.name] = kept.measure(one)
+        figures = {"rows": rows, "chosen_on": CHOSEN_ON, "judged_on": JUDGED_ON, "sets": found}
+        save("kept", kept.tables(found), figures, show=kept.tables({one.name: found[one.name]}))
+
+
 def main(arguments: list[str]) -> None:
     """Print and keep the tables; * marks a default that another value beats by 2%."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks defaults", description="Defaults of the algorithms.")
     parser.add_argument("--rows", type=int, default=20_000, help="rows of a stream")
+    parser.add_argument("--data", default=os.environ.get("PROXSTREAM_DATA"), help="folder of real sets: see kept_sets")
+    parser.add_argument("--sets", nargs="*", default=(), help="some of them, by name")
     options = parser.parse_args(arguments)
+    if options.data:
+        compare_kept(Path(options.data), options.rows, options.sets)
+        return
     streams = [make(options.rows) for make in STREAMS]
     blocks = [(as_block(stream.X, stream.y, dtype=np.float32), stream.X.shape[1]) for stream in streams]
     scaled = [make in SCALED for make in STREAMS]

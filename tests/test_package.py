@@ -25,7 +25,7 @@ def test_importing_the_package_imports_no_heavy_library() -> None:
     code = "import sys, proxstream; print(*sorted({m.split('.')[0] for m in sys.modules}))"
     loaded = set(run(code).split())
     assert "proxstream" in loaded
-    assert loaded.isdisjoint({"numpy", "scipy", "numba", "sklearn", "pandas", "pyarrow", "typer", "rich"})
+    assert loaded.isdisjoint({"numpy", "scipy", "numba", "sklearn", "pandas", "pyarrow", "click", "rich"})
 
 
 def test_online_play_needs_neither_numba_nor_scikit_learn() -> None:

@@ -20,6 +20,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+__version__ = "0.1.0.dev0"
+
 
 def _public_names() -> dict[str, str]:
     """Return the module of each public name: `__init__.pyi` is their one table."""
@@ -39,10 +41,6 @@ __all__ = ["__version__", *_MODULES]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "__version__":
-        from importlib.metadata import version
-
-        return version("proxstream")
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if _MODULES[name] in (".", ".core"):

@@ -10,7 +10,8 @@ from hypothesis import given, strategies as st
 
 import proxstream as ps
 from proxstream.batch import Problem, Trace, dual_point
-from proxstream.batch.dual import circulation, conjugate_of
+from proxstream.batch.dual import circulation
+from proxstream.batch.penalty_conjugates import conjugate_of
 from proxstream.data.rowblock import as_block
 
 from ..examples import examples

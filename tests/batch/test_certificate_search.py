@@ -150,7 +150,7 @@ def test_one_against_the_rest_is_the_sum_of_its_problems() -> None:
         ps.certificate((w, b), X, np.where(k == FOUR, 1.0, -1.0), "logistic", ps.L2(0.05), passes=0)
         for k, (w, b) in enumerate(zip(model.coef_, model.intercept_, strict=True))
     ]
-    whole = ps.certificate(model, X, FOUR)
+    whole = ps.certificate(model, X, FOUR, passes=0)
     assert whole.primal == pytest.approx(sum(part.primal for part in parts), rel=1e-12)
     assert whole.dual == pytest.approx(sum(part.dual for part in parts), rel=1e-6)
 
@@ -192,17 +192,82 @@ def test_a_stream_is_read_a_few_times_and_in_pieces() -> None:
     assert whole == pytest.approx(halves)
 
 
+def test_a_pipeline_is_certified_on_its_transformed_rows() -> None:
+    from sklearn.decomposition import PCA
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    scaled = StandardScaler().fit_transform(X)
+    whole = make_pipeline(StandardScaler(), "passthrough", linear_model.LogisticRegression(C=0.1)).fit(X, TWO)
+    last = whole[-1]
+    assert ps.certificate(whole, X, TWO) == ps.certificate(last, scaled, TWO)
+    rotated = make_pipeline(PCA(3), linear_model.Ridge(1.0)).fit(X, SCORE)
+    assert 0.0 <= ps.certificate(rotated, X, SCORE).relative_gap <= 1e-6
+    with pytest.raises(TypeError, match="a pipeline is certified on a matrix X"):
+        ps.certificate(whole, Stream(X, TWO))
+
+
+ONE_PASS = [
+    ps.StreamClassifier(),
+    ps.StreamClassifier(ps.FTRLProximal(alpha=0.5)),
+    linear_model.SGDClassifier(loss="log_loss", max_iter=1, tol=None, random_state=0),
+]
+
+
+@pytest.mark.parametrize("penalty", sample((ps.L1(0.02), ps.L2(0.01), ps.ElasticNet(0.01, 0.01)), 2))
+def test_the_gap_of_one_pass_models_is_close_to_the_truth(penalty: Any) -> None:
+    best = ps.CertifiedClassifier(penalty=penalty, tol=1e-9).fit(X, TWO).primal_
+    for model in ONE_PASS:
+        proof = ps.certificate(model.fit(X, TWO), X, TWO, loss="logistic", penalty=penalty)
+        truth = proof.primal - best
+        assert truth <= proof.gap <= 1.2 * truth + 1e-6 * proof.primal
+        assert truth >= proof.primal - proof.reached - 1e-9
+        duals = [step.dual for step in proof.history]
+        assert duals == sorted(duals)
+        assert proof.history[-1].passes <= 10
+
+
+def test_a_loaded_model_is_certified_like_its_estimator(tmp_path: Any) -> None:
+    model = ps.StreamClassifier(penalty=ps.L1(0.02)).fit(X, TWO)
+    ps.save(model, tmp_path / "model.psm")
+    assert ps.certificate(ps.load(tmp_path / "model.psm"), X, TWO) == ps.certificate(model, X, TWO)
+
+
 def test_row_blocks_may_have_more_features_than_the_model() -> None:
     narrow = ps.certificate((np.ones(3), 0.0), [as_block(X, SCORE)], loss="squared", penalty=ps.L2(0.1))
-    wide = ps.certificate((np.append(np.ones(3), [0.0, 0.0]), 0.0), X, SCORE, "squared", ps.L2(0.1), passes=0)
+    wide = ps.certificate((np.append(np.ones(3), [0.0, 0.0]), 0.0), X, SCORE, "squared", ps.L2(0.1))
     assert narrow.primal == pytest.approx(wide.primal)
     assert narrow.dual == pytest.approx(wide.dual, rel=1e-4)
 
 
-def test_without_a_penalty_only_zero_is_proved() -> None:
-    proof = ps.certificate(linear_model.LinearRegression().fit(X, SCORE), X, SCORE)
-    assert proof.dual == 0.0
-    assert proof.gap == proof.primal
+def test_without_a_penalty_the_model_is_compared_with_weights_of_its_norm() -> None:
+    model = linear_model.LinearRegression().fit(X, SCORE)
+    proof = ps.certificate(model, X, SCORE)
+    assert isinstance(proof.penalty, ps.L2Ball)
+    assert proof.penalty.radius == pytest.approx(np.linalg.norm(model.coef_))
+    assert 0.0 <= proof.gap <= 1e-6 * proof.primal
+    short = ps.certificate((0.5 * model.coef_, 0.0), X, SCORE, "squared", ps.NoPenalty())
+    best = ps.CertifiedRegressor(penalty=ps.L2(1e-9), tol=1e-9)
+    shrunk = [best.set_params(penalty=ps.L2(lam)).fit(X, SCORE) for lam in np.geomspace(0.01, 10.0, 40)]
+    inside = min(
+        ps.certificate((m.coef_, m.intercept_), X, SCORE, "squared", ps.NoPenalty(), passes=0).primal
+        for m in shrunk
+        if np.linalg.norm(m.coef_) <= short.penalty.radius
+    )
+    assert short.dual <= inside
+    assert short.dual <= short.reached <= inside
+    assert short.gap <= 1.2 * (short.primal - short.reached)
+
+
+def test_separable_classes_without_a_penalty_have_a_bound() -> None:
+    y = np.where(X[:, 0] > 0.0, 1.0, -1.0)
+    model = np.array([3.0, 0.1, 0.0, 0.0, 0.0]), 0.0
+    proof = ps.certificate(model, X, y, "logistic", ps.NoPenalty())
+    assert 0.0 < proof.dual <= proof.reached <= proof.primal
+    assert proof.gap <= 1.2 * (proof.primal - proof.reached) + 1e-4 * proof.primal
+    null = ps.certificate((np.zeros(D), 0.0), X, y, "logistic", ps.NoPenalty())
+    assert null.penalty.radius == 1.0
+    assert 0.0 < null.dual < null.reached < null.primal
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import re
 import shlex
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -503,15 +504,20 @@ def test_help_of_these_commands_does_not_wait_for_numpy() -> None:
 
 
 def test_a_shell_completes_commands_and_options(place: Path) -> None:
-    for words, expected in (("proxstream pre", "predict"), ("proxstream certify --l", "--l1")):
-        typed = f"COMP_WORDS='{words}' COMP_CWORD={words.count(' ')} _PROXSTREAM_COMPLETE=complete_bash proxstream"
+    for words, expected in (
+        ("proxstream pre", "plain,predict"),
+        ("proxstream certify --l", "plain,--l1"),
+        ("proxstream train rows.svm --alp", "plain,--alpha"),  # a parameter of an algorithm
+        ("proxstream predict mod", "file,mod"),
+    ):
+        typed = f"COMP_WORDS='{words}' COMP_CWORD={words.count(' ')} _PROXSTREAM_COMPLETE=bash_complete proxstream"
         assert expected in shell(typed, place).stdout.split()
 
 
 EXAMPLES = [
     (name, line.strip())
     for name in ("predict", "evaluate", "inspect", "certify", "convert")
-    for line in getattr(cli, name).EPILOG.splitlines()
+    for line in import_module(f"proxstream.cli.{name}").EPILOG.splitlines()
     if "proxstream" in line
 ]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -141,3 +143,58 @@ def test_a_model_refuses_rows_of_the_other_index_base(run: Any) -> None:
     assert run("predict", "m.psm", "zero.svm", "--zero-based").code == 0
     assert run("train", "zero.svm", "-o", "n.psm", "-q") == (0, "", "")
     assert run("predict", "n.psm", "zero.svm").code == 0
+
+
+def piped(*words: str, data: str) -> subprocess.CompletedProcess[str]:
+    """Run a command with the data on a pipe."""
+    command = [sys.executable, "-m", "proxstream", *words]
+    return subprocess.run(command, input=data, capture_output=True, text=True, check=False)
+
+
+def test_two_classes_are_found_in_the_first_rows_of_a_pipe(run: Any) -> None:
+    text = Path("titanic.csv").read_text()
+    rows = text.split("\n", 1)[1]
+    text += rows * 60  # beyond what is looked at
+    Path("long.csv").write_text(text)
+    options = ("--label", "survived", "-q", "-b", "10", "--positive", "no")
+    assert run("train", "long.csv", "-o", "m.psm", *options) == (0, "", "")
+    done = piped("train", "-", "-o", "n.psm", "--format", "csv", *options, data=text)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(text) > 1 << 17
+    same_weights("m.psm", "n.psm")
+    one, two = ps.load("m.psm"), ps.load("n.psm")
+    assert one.classes_.tolist() == two.classes_.tolist() == ["yes", "no"]
+    assert one.learner.t == two.learner.t == 200 * 61
+    done = piped("train", "-", "-o", "n.psm", "--format", "csv", "--label", "survived", data=rows_of_one_class())
+    assert done.returncode == 2
+    assert "stdin: the first rows have the label 'no' only; use --classes" in " ".join(done.stderr.split())
+    done = piped("train", "-", "-o", "n.psm", "--format", "csv", "--loss", "softmax", data=text)
+    assert done.returncode == 2
+    assert "--loss softmax needs --classes" in done.stderr
+
+
+def rows_of_one_class() -> str:
+    return "survived,sex\n" + "no,male\n" * 100
+
+
+def test_text_labels_are_converted_as_they_are_trained(run: Any) -> None:
+    done = run("convert", "titanic.csv", "m.svm", "--label", "survived", "-b", "10")
+    assert (done.code, done.err) == (0, "labels: no = -1, yes = 1\n")
+    assert run("convert", "numbers.csv", "n.svm", "--label", "survived", "-b", "10") == (0, "", "")
+    assert Path("m.svm").read_bytes() == Path("n.svm").read_bytes()
+    flipped = ("--label", "survived", "-b", "10", "--classes", "yes,no")
+    assert run("convert", "titanic.csv", "m.svm", *flipped) == (0, "", "")
+    assert run("convert", "other.csv", "n.svm", "--label", "survived", "-b", "10") == (0, "", "")
+    assert Path("m.svm").read_bytes() == Path("n.svm").read_bytes()
+    done = run("convert", "iris.csv", "iris.psr", "-b", "10")
+    assert done.err == (
+        "found the labels setosa, versicolor, virginica in the first rows: reading the data once to find all\n"
+        "labels: setosa = 0, versicolor = 1, virginica = 2\n"
+    )
+    assert run("train", "iris.psr", "-o", "n.psm", "--loss", "softmax", "--classes", "3", "-q", "-b", "10").code == 0
+    assert run("train", "iris.csv", "-o", "m.psm", "--loss", "softmax", "-q", "-b", "10").code == 0
+    same_weights("m.psm", "n.psm")
+    assert run("convert", "iris.csv", "same.psr", "--model", "m.psm") == (0, "", "")
+    with ps.open_stream("same.psr") as one, ps.open_stream("iris.psr") as two:
+        for mine, other in zip(one, two, strict=True):
+            np.testing.assert_array_equal(mine.y, other.y)

@@ -290,6 +290,29 @@ def test_labels_0_and_1_are_those_that_the_model_predicts(train: Any) -> None:
         np.testing.assert_array_equal(usual.learner.state_dict()["state"], other.learner.state_dict()["state"])
 
 
+def test_parameters_in_the_text_of_the_algorithm(train: Any) -> None:
+    trained(train, *FTRL, "--penalty", "nonnegative")
+    expected = Path("model.psm").read_bytes()
+    for text in ("ftrl_proximal(0.3)", "ftrl_proximal(alpha=0.3)"):
+        trained(train, "--algorithm", text, "--l1", "0.02", "--penalty", "nonnegative")
+        assert Path("model.psm").read_bytes() == expected
+    model = trained(train, "--algorithm", "ftrl_proximal(0.3)", "--penalty", "l1(0.02) + nonnegative")
+    assert (model.learner.algorithm, model.learner.penalty) == (ps.FTRLProximal(0.3), ps.L1(0.02) + ps.NonNegative())
+    summary = trained(train, "--algorithm", "certified(tol=1e-6)", "--l2", "0.01").summary
+    assert summary["relative_gap"] <= 1e-6
+    assert "--tol 1e-6" in summary["options"]
+    for text, more, message in (
+        ("rda(gamma=2)", ("--gamma", "3"), "--gamma is given twice: as an option and in --algorithm 'rda(gamma=2)'"),
+        ("rda(beta=2)", (), "rda has no parameter beta; it has gamma, rho, geometry, schedule"),
+        ("rda(1, gamma=2)", (), "rda takes gamma, rho, geometry, schedule, got 'rda(1, gamma=2)'"),
+        ("rda(gamma=x)", (), "gamma must be a number, got 'x'"),
+        ("rda(", (), "algorithm must be one of rda, "),
+    ):
+        code, _, err = train("clicks.svm", "-o", "model.psm", "--algorithm", text, *more)
+        assert code == 2
+        assert message in " ".join(err.split())
+
+
 def test_class_weights_are_weights(train: Any) -> None:
     model = trained(train, *FTRL, "--class-weight", "1=2.5", "--class-weight", "-1=0.5")
     rows = rows_of("clicks.svm")

@@ -15,10 +15,10 @@ import pytest
 
 import proxstream as ps
 from proxstream import cli
-from proxstream.cluster.checkpoint import CheckpointStore
 from proxstream.cluster.lane_reader import LanePosition, LaneReader, Quarantine
 from proxstream.cluster.partitions import FilePartition
 from proxstream.cluster.rounds import Rounds
+from proxstream.training.checkpoint import CheckpointStore
 
 from ..examples import sample
 from ..training.training_cases import clicks
@@ -326,3 +326,6 @@ def test_reports_about_odd_files_are_as_without_a_cluster(
         assert reports[0] == reports[1] != ""
     one, two = (train([str(tmp_path / "mixed.svm")]) for train in (there, here))
     assert one.summary["negative_labels"] == two.summary["negative_labels"] == [-1, 0]
+    assert one.reading == two.reading == {"zero_based": True, "min_index": 1}
+    (tmp_path / "zero.svm").write_text("1 0:1\n-1 2:1\n")
+    assert there([str(tmp_path / n) for n in ("mixed.svm", "zero.svm")]).reading == {"zero_based": True}

@@ -125,8 +125,40 @@ def test_facts() -> None:
 
 
 def test_pickled_by_the_functions_names() -> None:
-    ours = losses.custom(math.hypot, math.atan2)
+    ours = losses.custom(squared_value, squared_slope)
     assert pickle.loads(pickle.dumps(ours)) == ours
+
+
+def test_a_slope_that_is_not_the_values_is_refused() -> None:
+    wrong = (
+        r"at p=-2\.3, y=-2 <lambda> returns -0\.6, but the slope of squared_value there is between -0\.3000. and -0\.29"
+    )
+    with pytest.raises(ValueError, match=wrong):
+        losses.custom(squared_value, lambda p, y: 2.0 * (p - y))
+    with pytest.raises(ValueError, match=r"slope must be the derivative of value in p: at p=-0\.4, y=-1"):
+        losses.custom(lambda p, y: max(0.0, 1.0 - y * p), lambda p, y: y if y * p < 1.0 else 0.0, kind="binary")
+    with pytest.raises(ValueError, match="returns nan"):
+        losses.custom(squared_value, lambda p, y: math.nan)
+
+
+@pytest.mark.parametrize("name", [name for name in losses.names() if losses.get(name).kind != "multiclass"])
+def test_the_slopes_of_all_losses_pass(name: str) -> None:
+    loss = losses.get(name)
+    losses.custom(lambda p, y: loss.value(p, y), lambda p, y: loss.slope(p, y), kind=loss.kind)
+
+
+@pytest.mark.parametrize("subgradient", [-1.0, -0.3, 0.0, 1.0])
+def test_any_subgradient_at_a_kink_passes(subgradient: float) -> None:
+    losses.custom(lambda p, y: abs(p - 0.6), lambda p, y: float(np.sign(p - 0.6)) if p != 0.6 else subgradient)
+    with pytest.raises(ValueError, match=r"at p=0\.6"):
+        losses.custom(lambda p, y: abs(p - 0.6), lambda p, y: float(np.sign(p - 0.6)) if p != 0.6 else 1.1)
+
+
+def test_where_a_loss_is_not_defined_nothing_is_checked() -> None:
+    def value(p: float, y: float) -> float:
+        return y / p + math.log(p)  # for p, y > 0 only; math.log raises elsewhere
+
+    losses.custom(value, lambda p, y: 1.0 / p - y / p**2 if p > 0.0 else math.nan)
 
 
 def test_refusals() -> None:

@@ -18,7 +18,8 @@ from proxstream.data import rowblock, sparse_checks
 from proxstream.data.rowblock import NO_WEIGHTS, RowBlock, as_block
 from proxstream.io import Chunk, Position
 from proxstream.learner.learner import Learner
-from proxstream.training import Labels, Plan, Session
+from proxstream.training.labels import Labels
+from proxstream.training.session import Plan, Session
 
 from ..examples import examples
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 
 import proxstream as ps
 from proxstream.estimators._progress import PassRecord
@@ -110,12 +111,56 @@ def test_callbacks_are_checked(callbacks: Any) -> None:
         ps.StreamRegressor(callbacks=callbacks).fit(X, SCORE)
 
 
-def test_model_files_leave_callbacks_out(tmp_path: Path) -> None:
+BATCH = [
+    ps.CertifiedRegressor(penalty="l1(1e-3)", tol=1e-12),
+    ps.CertifiedRegressor(penalty="l2(1e-3)", tol=1e-12),
+    ps.CertifiedRegressor("absolute", penalty="l2(1e-3)", tol=1e-9),
+    ps.SDCARegressor(penalty="l2(1e-3)", tol=1e-12, random_state=0),
+]
+
+
+@pytest.mark.parametrize("model", BATCH, ids=str)
+def test_callbacks_of_batch_estimators_get_each_record_and_can_stop(model: Any) -> None:
+    seen: list[Any] = []
+    whole = clone(model).set_params(callbacks=[seen.append]).fit(X, SCORE)
+    assert whole.history_ == seen
+    assert len(seen) > 2
+
+    def second(record: Any) -> bool:
+        return record.epoch == seen[1].epoch
+
+    stopped = clone(model).set_params(callbacks=[second]).fit(X, SCORE)  # without a warning
+    assert [record.epoch for record in stopped.history_] == [record.epoch for record in seen[:2]]
+    assert [record.primal for record in stopped.history_] == [record.primal for record in seen[:2]]
+    assert stopped.duality_gap_ > whole.duality_gap_
+
+
+def test_callbacks_of_classes_against_the_rest() -> None:
+    y = np.digitize(SCORE, np.quantile(SCORE, [0.3, 0.7]))
+    counts = []
+    for n_threads in (1, 2):
+        seen: list[Any] = []
+        options = {"multi_class": "one_vs_rest", "n_threads": n_threads, "callbacks": [seen.append]}
+        ps.CertifiedClassifier("squared_hinge", "l2(1e-3)", tol=1e-9, **options).fit(X, y)
+        counts.append(len(seen))
+    assert counts[0] == counts[1] >= 6  # at least a start and an end of three problems
+
+
+@pytest.mark.parametrize("model", [ps.CertifiedRegressor(), ps.CertifiedClassifier()])
+def test_certified_estimators_without_a_penalty_name_the_smallest_one(model: Any) -> None:
+    y = SCORE if "Regressor" in type(model).__name__ else SCORE > 0.0
+    with pytest.raises(TypeError, match=r"needs a penalty, got NoPenalty\(\): .*L2\(lam=1e-08\)"):
+        clone(model).set_params(penalty=None).fit(X, y)
+    assert clone(model).set_params(penalty="l2(1e-8)").fit(X, y).duality_gap_ >= 0.0
+
+
+@pytest.mark.parametrize("kind", [ps.StreamRegressor, ps.CertifiedRegressor, ps.SDCARegressor])
+def test_model_files_leave_callbacks_out(kind: Any, tmp_path: Path) -> None:
     path = os.fspath(tmp_path / "model.psm")
-    ps.save(ps.StreamRegressor(FTRL, callbacks=[print]).fit(X, SCORE), path)
+    ps.save(kind(callbacks=[print]).fit(X, SCORE), path)
     again = ps.load(path)
     assert again.callbacks is None
-    again.partial_fit(X, SCORE)
+    again.fit(X, SCORE)
 
 
 # ---- top features

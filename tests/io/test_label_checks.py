@@ -12,7 +12,7 @@ from hypothesis import assume, given, strategies as st
 import proxstream as ps
 from proxstream.core import losses
 from proxstream.io import DataError
-from proxstream.training import Labels
+from proxstream.training.labels import Labels
 
 from ..examples import examples
 

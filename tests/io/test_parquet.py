@@ -18,7 +18,7 @@ import proxstream as ps
 from proxstream.core import losses
 from proxstream.io import DataError
 from proxstream.io.features.spec import FeatureSpec
-from proxstream.training import Labels
+from proxstream.training.labels import Labels
 
 from ..examples import examples
 from .table_cases import read

@@ -19,6 +19,7 @@ import proxstream as ps
 from proxstream.data.rowblock import as_block
 
 D, CLASSES = 10, 3
+REPEATED = 15  # rows that are learned once more at the end
 
 
 def sigmoid(t):
@@ -113,8 +114,8 @@ class Naive:
     def predict(self, x):
         return [sum(self.weight(j, k)[0] * v for j, v in x.items()) for k in range(self.classes)]
 
-    def learn(self, x, y, c=1.0):
-        """Learn one row and return the prediction before it."""
+    def learn(self, x, y, c=1.0, *, repeated=False):
+        """Learn one row and return the prediction before it; one learned before moves a, b and c no more."""
         x = {j: v for j, v in x.items() if v != 0.0} | ({-1: 1.0} if self.intercept else {})
         p = self.predict(x)
         if c == 0.0:
@@ -129,7 +130,6 @@ class Naive:
         qa = sum(g[k] * p[k] for k in range(self.classes)) / (P * G)
         qc = -sum(g[k] * w[j, k][1] * x[j] for j in x for k in range(self.classes)) / (P * G)
         qb = -sum(g[k] * self.recent[k] for k in range(self.classes)) / G**2
-        self.qa, self.qb, self.qc = self.qa + qa * qa, self.qb + qb * qb, self.qc + qc * qc
         before = {j: self.s.get(j) for j in x}
         for j, v in x.items():
             self.s[j] = max(self.s.get(j, 0.0), abs(v))
@@ -147,9 +147,11 @@ class Naive:
                 self.z[j, k] = self.z.get((j, k), 0.0) + dz
                 self.r[j, k] = root
         assert all(old is None or self.s[j] >= old for j, old in before.items())
-        self.a = min(max(self.a - 0.2 * qa / math.sqrt(self.qa), -7), 7)
-        self.b = min(max(self.b - 0.5 * qb / math.sqrt(self.qb), -1), 7)
-        self.c = min(max(self.c - 1.0 * qc / math.sqrt(self.qc), -7), 5)
+        if not repeated:
+            self.qa, self.qb, self.qc = self.qa + qa * qa, self.qb + qb * qb, self.qc + qc * qc
+            self.a = min(max(self.a - 0.2 * qa / math.sqrt(self.qa), -7), 7)
+            self.b = min(max(self.b - 0.5 * qb / math.sqrt(self.qb), -1), 7)
+            self.c = min(max(self.c - 1.0 * qc / math.sqrt(self.qc), -7), 5)
         self.recent = [0.5 * m + 0.5 * v for m, v in zip(self.recent, g, strict=True)]
         rms = self.rms()
         self.row_sizes.append(
@@ -218,7 +220,9 @@ def differences(loss, penalty, once, scale, intercept, seed):
     engine = engine_for(loss, psi, algorithm, intercept=intercept)
     naive = Naive(loss, **numbers, once=once, scale=scale, intercept=intercept)
     dense = ps.OnlineLearner(algorithm, psi, dim=(D, CLASSES) if loss in MULTICLASS else D)
-    scores = engine.learn(as_block(X, y, c)).reshape(len(y), -1)
+    new, known = as_block(X, y, c), as_block(X[:REPEATED], y[:REPEATED], c[:REPEATED])
+    scores = np.concatenate((engine.learn(new), engine.learn(known, repeated=True)))
+    scores = scores.reshape(len(y) + REPEATED, -1)
     weights, intercepts = engine.weights()
     found = []
 
@@ -229,11 +233,11 @@ def differences(loss, penalty, once, scale, intercept, seed):
             found.append(f"{what} differ by {np.max(np.abs(got - wanted)):.1e}")
 
     predicted, played = [], []
-    for i in range(len(y)):
+    for i, repeated in [*((i, False) for i in range(len(y))), *((i, True) for i in range(REPEATED))]:
         row, label = {j: float(v) for j, v in enumerate(X[i])}, int(y[i]) if loss in MULTICLASS else float(y[i])
-        predicted.append(naive.learn(row, label, float(c[i])))
+        predicted.append(naive.learn(row, label, float(c[i]), repeated=repeated))
         played.append(np.atleast_1d(X[i] @ dense.point))
-        dense.learn(X[i], label, loss, float(c[i]))
+        dense.learn(X[i], label, loss, float(c[i]), repeated=repeated)
     compare("scores", scores, np.array(predicted))
     compare("weights", weights, naive.weights())
     if intercept:

@@ -19,6 +19,7 @@ from proxstream.data.rowblock import RowBlock, as_block
 from proxstream.learner import _auto as auto
 from proxstream.learner.engine import CompiledEngine
 from proxstream.learner.layouts import AutoLayout
+from proxstream.learner.learner import Learner
 
 from ..examples import examples, sample
 from . import naive_auto
@@ -142,6 +143,61 @@ def test_cuts_and_restarts_change_no_bit(loss, data, seed, single):
     np.testing.assert_array_equal(engine.weights()[1], whole.weights()[1])
     assert (engine.t, engine.k) == (whole.t, whole.k)
     assert engine.weights()[0].dtype == dtype
+
+
+# ---- rows learned again ------------------------------------------------------------------------
+
+RATES = [auto.A, auto.B, auto.C, auto.SQUARES_A, auto.SQUARES_B, auto.SQUARES_C]
+
+
+@pytest.mark.parametrize("scale", ["feature", "global"])
+def test_rates_are_learned_in_the_first_pass_alone(scale):
+    X, y = streams_of_text()
+    once, often = (ps.StreamClassifier(ps.AutoFTRL(scale=scale), passes=n).fit(X, y) for n in (1, 4))
+    first, last = (model._learner.engine.clock for model in (once, often))
+    np.testing.assert_array_equal(last[RATES], first[RATES])
+    assert (last[auto.T], last[auto.K]) == (4 * len(y), 4 * len(y))
+    more = often._learner.engine.clock.copy()
+    often.partial_fit(X[:50], y[:50])  # partial_fit knows of no passes: its rows are new
+    assert not np.array_equal(often._learner.engine.clock[RATES], more[RATES])
+
+
+def test_a_stream_read_twice_is_learned_as_a_matrix_is():
+    X, y = streams_of_text()
+    whole = ps.StreamClassifier(passes=3).fit(X, y)
+    parts = ps.StreamClassifier(passes=3).fit_stream([(X[:150], y[:150]), (X[150:], y[150:])], classes=[-1, 1])
+    np.testing.assert_array_equal(parts.coef_, whole.coef_)
+
+
+def test_threads_leave_the_rates_of_repeated_rows_alone():
+    X, y = streams_of_text(n=20_000)
+    learner = Learner(AUTO, n_features=X.shape[1])
+    rows = as_block(X, y)
+    learner.learn(rows)
+    rates = learner.engine.clock[RATES]
+    learner.n_threads = 2
+    learner.learn(rows, repeated=True)
+    np.testing.assert_array_equal(learner.engine.clock[RATES], rates)
+    assert learner.t == 40_000
+
+
+def test_more_passes_do_not_spoil_what_the_first_has_learned():
+    # Rare features memorize their rows: the rates that fit known rows best are far too high for new ones.
+    rng = np.random.default_rng(0)
+    n, d = 6000, 3000
+    indices = (d * rng.random(20 * n) ** 3).astype(np.int32)
+    X = csr_array((np.ones(20 * n), indices, np.arange(0, 20 * n + 1, 20)), shape=(n, d))
+    X.sum_duplicates()
+    y = np.where(rng.random(n) < 1.0 / (1.0 + np.exp(-(X @ rng.normal(size=d)))), 1.0, -1.0)
+    rows, new = as_block(X[:4000], y[:4000]), as_block(X[4000:], y[4000:])
+    losses = {}
+    for frozen in (True, False):
+        learner, losses[frozen] = Learner(AUTO, n_features=d), []
+        for i in range(3):
+            learner.learn(rows, repeated=frozen and i > 0)
+            losses[frozen].append(float(np.mean(ps.losses.logistic.value(learner.predict(new), new.y))))
+    assert max(losses[True]) <= 1.01 * losses[True][0]
+    assert losses[False][-1] > 1.05 * losses[True][-1]  # what rates learned on known rows would cost
 
 
 def test_features_may_come_later_and_weight_zero_is_nothing():

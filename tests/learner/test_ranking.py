@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 import proxstream as ps
 from proxstream.core import losses
 from proxstream.data.rowblock import RowBlock, as_block
-from proxstream.learner import _ranking as ranking
+from proxstream.learner import _auto as auto, _ranking as ranking
 from proxstream.learner.engine import CompiledEngine
 from proxstream.learner.layouts import ScalarLayout
 from proxstream.learner.plan import plan
@@ -178,6 +178,40 @@ def test_any_loss_of_a_margin_ranks() -> None:
     rows, qid = sample()
     machine = engine(loss=losses.logistic)
     assert len(machine.learn(rows, qid)) == machine.t > 0
+
+
+def queries(seed: int, n: int, weights: Any, kind: str) -> tuple[Any, Any, Any]:
+    """Queries of 4 to 24 rows, whose relevance is the quarter that a noisy score is in."""
+    rng = np.random.default_rng(seed)
+    qid = np.repeat(np.arange(n), rng.integers(4, 25, n))
+    X = rng.normal(size=(len(qid), len(weights)))
+    if kind == "binary":
+        X = (rng.random(X.shape) < 0.15).astype(float)
+    elif kind == "shifted":
+        X += 3.0 * rng.normal(size=(n, len(weights)))[qid]
+    score = X @ weights + 2.0 * rng.normal(size=len(qid))
+    ranks = np.array([np.sum(score[qid == q] < s) / np.sum(qid == q) for s, q in zip(score, qid, strict=True)])
+    return X, np.floor(4.0 * ranks), qid
+
+
+@pytest.mark.parametrize("kind", ["plain", "binary", "shifted"])
+def test_the_default_orders_new_queries_as_well_as_ftrl_proximal(kind: str) -> None:
+    weights = np.random.default_rng(0).normal(size=40)
+    X, y, qid = queries(1, 150, weights, kind)
+    new, relevance, of = queries(2, 100, weights, kind)
+    scores = {
+        str(algorithm): ps.StreamRanker(algorithm).fit(X, y, qid=qid).score(new, relevance, qid=of)
+        for algorithm in (None, ps.FTRLProximal(), ps.FTRLProximal(1.0))
+    }
+    assert scores["None"] > max(scores.values()) - 0.002  # 8,000 pairs of 100 queries: less than their error
+
+
+def test_pairs_teach_no_rates() -> None:
+    X, y, qid = queries(1, 20, np.ones(5), "plain")
+    model = ps.StreamRanker().fit(X, y, qid=qid)
+    clock = model._learner.engine.clock
+    assert (clock[auto.A], clock[auto.B], clock[auto.C]) == (0.0, -1.0, 0.0)
+    assert clock[auto.T] == model.t_ > 0
 
 
 def test_refusals() -> None:

@@ -172,7 +172,7 @@ def use_command_line(path: Path) -> None:
     use(model)
     for as_json in (False, True):
         with redirect_stdout(io.StringIO()):
-            inspect(str(path), top=5, json=as_json)
+            inspect.callback(str(path), top=5, json=as_json)
     named = model.features is not None
     data = path.with_suffix(".csv" if named else ".svm")
     data.write_text("label,a\n1,2\n" if named else "1 1:1\n")

@@ -19,7 +19,9 @@ from proxstream.data import metrics
 from proxstream.data.rowblock import NO_WEIGHTS, RowBlock, as_block
 from proxstream.io import Chunk, Position
 from proxstream.learner.learner import Learner
-from proxstream.training import BadLabelError, Interrupted, Labels, Line, NoRowsError, Pass, Plan, Session
+from proxstream.training.labels import BadLabelError, Labels
+from proxstream.training.report import Line, Pass
+from proxstream.training.session import Interrupted, NoRowsError, Plan, Session
 
 from ..examples import examples
 
@@ -48,6 +50,10 @@ def clicks(n: int = 150, seed: int = 0, *, weighted: bool = False, zero: bool = 
 
 def ftrl(**more: Any) -> Learner:
     return Learner(ps.FTRLProximal(0.5), "logistic", ps.L1(0.01), growing=True, **more)
+
+
+def auto() -> Learner:
+    return Learner(ps.AutoFTRL(), growing=True)
 
 
 def held(i: int, share: Fraction) -> bool:
@@ -195,6 +201,28 @@ def test_a_session_resumes_from_its_record_without_a_trace(stop: int, first: lis
     assert resumed.passes == whole.passes
     assert resumed.tally.facts() == whole.tally.facts()
     assert resumed.progress == whole.progress
+
+
+@pytest.mark.parametrize("stop", [1, 4])  # in the first pass and in the second, whose rows are known
+def test_rows_of_a_later_pass_are_known_also_after_a_restart(stop: int) -> None:
+    rows, plan = clicks(), Plan(passes=3)
+    expected = auto()
+    for number in range(3):
+        expected.learn(rows, count=number == 0, repeated=number > 0)
+    session, chunks = Session(auto(), Labels(losses.logistic), plan), iter(range(stop))
+
+    def count() -> None:
+        if next(chunks, None) is None:
+            session.stop()
+
+    session._on_chunk = count
+    with pytest.raises(Interrupted):
+        session.run(Memory(rows, [40, 90]))
+    assert session.progress.number == stop // 3
+    resumed = Session(auto(), Labels(losses.logistic), plan)
+    resumed.restore(session.record(), {name: array.copy() for name, array in session.arrays().items()})
+    resumed.run(Memory(rows, [11]))
+    same_state(resumed.learner, expected)
 
 
 @pytest.mark.parametrize(

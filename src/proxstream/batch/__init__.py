@@ -5,9 +5,9 @@ the lower bound of given dual variables, `certificate` one for any model. `struc
 instead of rows.
 """
 
-from .certificate import certificate
+from .certificate import Certificate, certificate
 from .cross_validation import CrossValidation
-from .dual import Certificate, DualPoint, dual_point
+from .dual import DualPoint, dual_point
 from .path import PathModel, RegularizationPath, regularization_path
 from .problem import Problem, Record, Solution, Trace
 from .structured import StructuredProblem, StructuredSDCA

@@ -18,6 +18,7 @@ from ..core.losses._kernels import TUPLES, slope, value
 from ..jit.compile import compiled, generic, inlined
 
 FAR = 1e300  # a prediction so far out that the slope there is the limit
+SHORT_OF_EDGE = 0.9  # part of the way to the edge of the domain of phi* that a step beyond it goes
 
 
 @generic
@@ -94,6 +95,23 @@ def clip(loss, alpha, y):
     """Put every alpha_i, in place, where phi*(-alpha_i) is finite."""
     for i in range(alpha.shape[0]):
         alpha[i] = into_domain(loss, alpha[i], y[i])
+
+
+@compiled
+def move(loss, theta, D, v, y, p):
+    """Subtract D_i v_i from theta_i, which is p_i times a slope of the loss.
+
+    Where that would leave the domain of phi*, go most of the way to its edge, and take D_i as so much smaller.
+    """
+    for i in range(theta.shape[0]):
+        if p[i] > 0.0:
+            new = (theta[i] - D[i] * v[i]) / p[i]
+            inside = -into_domain(loss, -new, y[i])
+            if inside == new:
+                theta[i] = p[i] * new
+            else:
+                theta[i] += SHORT_OF_EDGE * (p[i] * inside - theta[i])
+                D[i] *= 1.0 - SHORT_OF_EDGE
 
 
 @compiled

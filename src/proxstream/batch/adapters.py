@@ -1,6 +1,7 @@
 """Adapters from any linear model, and any rows, to what a certificate needs of them.
 
-A model is a learner, an estimator of this package, one of scikit-learn's linear models, or a bare (coef, intercept).
+A model is a learner, an estimator or a loaded model file of this package, one of scikit-learn's linear models, or a
+bare (coef, intercept).
 Models of scikit-learn are known by their class and its parameters; nothing here imports it. Their objectives, brought
 to the form  mean loss + Psi(w)  with an unpenalized intercept (n: the sum of the rows' weights):
 
@@ -74,6 +75,8 @@ def as_linear(model: Any, loss: Any = None, penalty: Any = None) -> LinearModel:
         linear: LinearModel = model._linear_model()
     elif isinstance(getattr(model, "_learner", model), Learner):
         linear = _from_learner(getattr(model, "_learner", model), model)
+    elif hasattr(getattr(model, "learner", None), "weights"):  # a loaded model file
+        linear = _from_learner(model.learner, model)
     elif isinstance(model, tuple):
         linear = _bare(model, given_loss, given_penalty)
     elif hasattr(model, "coef_"):
@@ -289,7 +292,8 @@ class Stream:
         self.frame: Frame | None = None
         self.frame_known = not linear.fit_intercept
 
-    def __iter__(self) -> Iterator[tuple[RowBlock, Array]]:
+    def prepared(self) -> Iterator[RowBlock]:
+        """Yield the stream's blocks that have rows, validated and with encoded labels."""
         for element in self.stream:
             element = getattr(element, "rows", element)  # of a chunk
             if isinstance(element, RowBlock):
@@ -301,15 +305,17 @@ class Stream:
                     f"a stream is made of (X, y), (X, y, sample_weight) or RowBlock, got {type(element).__name__}"
                 )
             if rows.n_rows:
-                rows = prepare_rows(rows, self.linear, all_rows=False)
-                if not self.frame_known:
-                    self.frame_known, self.frame = True, frame_of(rows, self.linear.loss)
-                    if self.frame is not None:
-                        b = self.frame.inward(self.linear.coef, self.linear.intercept)
-                        self.linear = self.linear._replace(intercept=b)
+                yield prepare_rows(rows, self.linear, all_rows=False)
+
+    def __iter__(self) -> Iterator[tuple[RowBlock, Array]]:
+        for rows in self.prepared():
+            if not self.frame_known:
+                self.frame_known, self.frame = True, frame_of(rows, self.linear.loss)
                 if self.frame is not None:
-                    rows = self.frame.rows(rows)
-                yield rows, _score(rows, self.linear)
+                    b = self.frame.inward(self.linear.coef, self.linear.intercept)
+                    self.linear = self.linear._replace(intercept=b)
+            moved = rows if self.frame is None else self.frame.rows(rows)
+            yield moved, _score(moved, self.linear)
 
 
 def _score(rows: RowBlock, linear: LinearModel) -> Array:

@@ -10,6 +10,9 @@ most. A solver keeps a `Trace`, which stores the best dual value so far and deci
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -76,6 +79,19 @@ class Record(NamedTuple):
     nnz: int
 
 
+_WATCH: ContextVar[Callable[[Record], bool] | None] = ContextVar("watch", default=None)
+
+
+@contextmanager
+def watching(watch: Callable[[Record], bool]) -> Iterator[None]:
+    """Within, call `watch` with each record of a solver; a true return value ends the solver as if it had converged."""
+    token = _WATCH.set(watch)
+    try:
+        yield
+    finally:
+        _WATCH.reset(token)
+
+
 @dataclass
 class Trace:
     """The history of a solver, the best dual value it has seen, and whether that proves enough."""
@@ -94,6 +110,9 @@ class Trace:
         self.best_dual = min(max(self.best_dual, dual), primal)
         gap = primal - self.best_dual
         self.history.append(Record(epoch, time.perf_counter() - self.started, primal, self.best_dual, gap, nnz))
+        watch = _WATCH.get()
+        if watch is not None and watch(self.history[-1]):
+            return True
         return bool(np.isfinite(gap)) and gap <= self.tol * max(abs(primal), abs(self.best_dual))
 
 

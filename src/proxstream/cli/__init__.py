@@ -1,8 +1,8 @@
 """The command line: `proxstream COMMAND`, one module per command.
 
-The module of a command defines its options, its help and its output. NumPy, rich and the rest of the package are
-imported when a command runs, so that `--help` and `--version` are instant. To add a command, write its function in a
-new module and register it below.
+The module of a command defines its options, its help and its output; it is imported when the command is used, and
+imports NumPy and the rest of the package when the command runs, so that `--help` and `--version` are instant. To add a
+command, write its function in a new module of the same name and add its line below.
 
 Exit codes: 0 success, 1 bad data or a file that cannot be read or written, 2 bad usage, 130 interrupted; errors are one
 line on stderr. A closed output pipe, as with `| head`, ends a command quietly.
@@ -12,45 +12,94 @@ from __future__ import annotations
 
 import gc
 import sys
+import time
 from collections.abc import Sequence
-from typing import Annotated
 
-import typer
+import click
 
 from .. import jit
-from . import certify, convert, evaluate, inspect, predict, reproduce, train
-from .common import Stopped, UsageError, error_line, guarded
-from .demo import EPILOG as DEMO, demo
+from .command import Program
+from .errors import Stopped, error_line
 
+BORN = time.perf_counter()  # shortly after the process started
 NEW_OBJECTS = 100_000  # allocations between garbage collections: scanning all imported objects takes 0.1 s
 DONE, BAD_DATA, BAD_USAGE, INTERRUPTED = 0, 1, 2, 130
 
-app = typer.Typer(name="proxstream", add_completion=True, rich_markup_mode=None, pretty_exceptions_enable=False)
+COMMANDS = {
+    "train": "Train a model from files.",
+    "predict": "Predict each row: one line per row.",
+    "evaluate": "Measure a model on labelled data.",
+    "inspect": "Show the contents of a model file.",
+    "certify": "Bound how far a model is from the optimum.",
+    "convert": "Convert data between formats, or export a model.",
+    "reproduce": "Run an experiment of the papers and compare the results.",
+    "demo": "Run these commands and five learners on generated clicks.",
+}
 
 
-@app.callback(invoke_without_command=True)
-def proxstream(
-    context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
+@click.group(
+    cls=Program,
+    lines=COMMANDS,
+    package=__name__,
+    invoke_without_command=True,
+    subcommand_metavar="COMMAND [ARGS]...",
+    context_settings={"show_default": True},
+)
+@click.option("--version", is_flag=True, help="Show the version and exit.")
+@click.option("--verbose", is_flag=True, help="With --version: also Python, NumPy, numba and the compiled kernels.")
+@click.option(
+    "--show-completion",
+    is_flag=False,
+    flag_value="",
+    metavar="[SHELL]",
+    help="Print the completion script for bash, zsh or fish. [default: by $SHELL]",
+)
+@click.option(
+    "--install-completion",
+    is_flag=False,
+    flag_value="",
+    metavar="[SHELL]",
+    help="Install completion for bash, zsh or fish. [default: by $SHELL]",
+)
+@click.pass_context
+def program(
+    context: click.Context, version: bool, verbose: bool, show_completion: str | None, install_completion: str | None
 ) -> None:
     """Sparse linear models from streams: online learners with regret bounds."""
     if version:
-        from .. import __version__
+        click.echo("\n".join(_versions(verbose)))
+    elif verbose:
+        raise click.UsageError("--verbose applies to --version only")
+    elif show_completion is not None:
+        from .completion import script
 
-        typer.echo(f"proxstream {__version__}")
-        raise typer.Exit
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
+        click.echo(script(program, show_completion), nl=False)
+    elif install_completion is not None:
+        from .completion import install
+
+        click.echo(install(program, install_completion))
+    elif context.invoked_subcommand is None:
+        click.echo(context.get_help())
+    else:
+        return
+    context.exit()
 
 
-app.command(context_settings={"ignore_unknown_options": True}, epilog=train.EPILOG)(guarded(train.train))
-app.command(epilog=predict.EPILOG)(guarded(predict.predict))
-app.command(epilog=evaluate.EPILOG)(guarded(evaluate.evaluate))
-app.command(epilog=inspect.EPILOG)(guarded(inspect.inspect))
-app.command(epilog=certify.EPILOG)(guarded(certify.certify))
-app.command(epilog=convert.EPILOG)(guarded(convert.convert))
-app.command(epilog=reproduce.EPILOG)(guarded(reproduce.reproduce))
-app.command(epilog=DEMO)(guarded(demo))
+def _versions(verbose: bool) -> list[str]:
+    """Return the version and, if `verbose`, what speed and results may depend on."""
+    from .. import __version__
+
+    lines = [f"proxstream {__version__}"]
+    if verbose:
+        from importlib.metadata import version
+        from platform import machine, python_version
+
+        from ..jit import describe
+
+        lines += [f"python {python_version()} ({sys.platform}, {machine()})"]
+        lines += [f"{name} {version(name)}" for name in ("numpy", "numba")]
+        lines += [describe()]
+    return lines
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -63,10 +112,10 @@ def main(args: Sequence[str] | None = None) -> int:
         jit.LOOK_FOR_BLAS = False
         gc.set_threshold(NEW_OBJECTS)
     try:
-        # Without standalone mode typer returns the code of a typer.Exit, or None.
+        # Without standalone mode click returns the code of an Exit, or None.
         words = list(sys.argv[1:] if args is None else args)
-        code = app(words, prog_name="proxstream", standalone_mode=False)
-    except UsageError as error:
+        code = program.main(words, prog_name="proxstream", standalone_mode=False)
+    except click.UsageError as error:
         command = error.ctx.command_path if error.ctx else "proxstream"
         message = " ".join(error.format_message().split()).rstrip(".")
         print(f"{command}: {message}; see {command} --help", file=sys.stderr)
@@ -74,7 +123,7 @@ def main(args: Sequence[str] | None = None) -> int:
     except Stopped as stopped:
         print(stopped, file=sys.stderr)
         return INTERRUPTED
-    except (typer.Abort, KeyboardInterrupt):
+    except (click.Abort, KeyboardInterrupt):
         code = INTERRUPTED
     except (ValueError, FloatingPointError, OSError, MemoryError) as error:
         print(error_line(error), file=sys.stderr)

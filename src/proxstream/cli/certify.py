@@ -2,95 +2,117 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import typer
+from click import Option, UsageError
 
-from .common import (
-    AsJSON,
-    BadRows,
-    Data,
-    Format,
-    Labelled,
-    MaxFeatures,
-    ModelFile,
-    OneBased,
-    OnError,
-    Quarantine,
-    facts,
-    open_data,
-    print_json,
-    show,
-)
+from .certain import certain_features, feature_lines
+from .command import command
+from .common import BadRows, Labelled, facts, open_data, print_json, show
+from .options import AS_JSON, BAD_ROWS, DATA, FORMAT, INDEX_BASE, MAX_FEATURES, MODEL, Number
 
 if TYPE_CHECKING:
+    from ..batch import Certificate
     from ..models.model import Model
 
 EPILOG = """\b
 Examples:
   proxstream certify model.psm rows.svm
   proxstream certify model.psm rows.svm --l1 1e-4 --l2 1e-3
+  proxstream certify model.psm rows.svm --features
 """
 
 
+class Objective(NamedTuple):
+    """The objective that is judged, where it is not that of the model."""
+
+    loss: str | None
+    l1: float | None
+    l2: float | None
+
+
+@command(
+    EPILOG,
+    [MODEL, DATA],
+    [
+        Option(["--loss"], metavar="NAME", help="Loss. [default: that of the model]"),
+        Option(
+            ["--l1"],
+            type=Number(0.0),
+            metavar="LAM",
+            help="Strength of the l1 penalty. [default: that of the model]",
+        ),
+        Option(
+            ["--l2"],
+            type=Number(0.0),
+            metavar="LAM",
+            help="Strength of the l2 penalty. [default: that of the model]",
+        ),
+        Option(["--features"], is_flag=True, help="List features that are zero in every optimum, and in none."),
+        FORMAT,
+        INDEX_BASE,
+        MAX_FEATURES,
+        *BAD_ROWS,
+        AS_JSON,
+    ],
+)
 def certify(
-    model: ModelFile,
-    data: Data,
-    loss: Annotated[str | None, typer.Option(metavar="NAME", help="Loss. [default: that of the model]")] = None,
-    l1: Annotated[
-        float | None,
-        typer.Option("--l1", min=0.0, metavar="LAM", help="Strength of the l1 penalty. [default: that of the model]"),
-    ] = None,
-    l2: Annotated[
-        float | None,
-        typer.Option("--l2", min=0.0, metavar="LAM", help="Strength of the l2 penalty. [default: that of the model]"),
-    ] = None,
-    format: Format = None,
-    one_based: OneBased = None,
-    max_features: MaxFeatures = 1 << 26,
-    on_error: OnError = "stop",
-    quarantine: Quarantine = None,
-    json: AsJSON = False,
+    model: str,
+    data: tuple[str, ...],
+    loss: str | None,
+    l1: float | None,
+    l2: float | None,
+    features: bool,
+    format: str | None,
+    one_based: bool | None,
+    max_features: int,
+    on_error: str,
+    quarantine: str | None,
+    json: bool,
 ) -> None:
     """Bound the distance of a model from the optimum: primal value, dual value, and the gap between them.
 
     No weights have a lower objective (mean loss + penalty) than the dual value, so the model is at most the gap above
-    the optimum. The data are read several times, in bounded memory.
+    the optimum. Data of up to 1 GB are kept in memory, and a solver that starts from the model improves the bound;
+    larger data are read several times. Without a penalty the optimum is that of all weights of the model's norm.
     """
     from ..models.file import load_model
 
     if "-" in data:
-        raise typer.BadParameter("certify makes several passes and cannot read standard input; pass files")
+        raise UsageError("certify makes several passes and cannot read standard input; pass files")
     bad = BadRows(on_error, quarantine)
     bad.check([model, *data])
     fitted = load_model(model)
     most = max(max_features, fitted.learner.n_features)
     with open_data(fitted, data, format, one_based, bad=bad, labelled=True, max_features=most) as stream:
         rows = Labelled(fitted, stream, skip=bad.skip)
-        result = _certify(fitted, rows, loss, l1, l2)
+        result = _certify(fitted, rows, Objective(loss, l1, l2))
     if bad.skip:
         result["skipped"] = rows.skipped
+    proof = result.pop("proof")
+    found = certain_features(fitted, proof) if features else {}
     if json:
-        print_json(result)
+        print_json(result | found)
     else:
-        show(facts(result.items()))
+        show([*facts(result.items()), *(feature_lines(found) if found else [])])
 
 
-def _certify(model: Model, rows: Labelled, loss: str | None, l1: float | None, l2: float | None) -> dict[str, Any]:
+def _certify(model: Model, rows: Labelled, objective: Objective) -> dict[str, Any]:
     from ..batch import certificate
     from ..core import losses
     from ..core.penalties import L1, L2, NoPenalty, Penalty
 
     learner = model.learner
     try:
-        objective_loss = losses.get(loss) if loss is not None else learner.loss
+        objective_loss = losses.get(objective.loss) if objective.loss is not None else learner.loss
     except ValueError as error:
-        raise typer.BadParameter(str(error)) from None
+        raise UsageError(str(error)) from None
     if objective_loss.kind != learner.loss.kind:
-        raise typer.BadParameter(f"--loss must be a {learner.loss.kind} loss like that of the model, {learner.loss}")
+        raise UsageError(f"--loss must be a {learner.loss.kind} loss like that of the model, {learner.loss}")
     penalty: Penalty | None = None
-    if l1 is not None or l2 is not None:
-        penalty = sum(((kind(lam) for kind, lam in ((L1, l1), (L2, l2)) if lam)), NoPenalty())
+    if objective.l1 is not None or objective.l2 is not None:
+        strengths = ((L1, objective.l1), (L2, objective.l2))
+        penalty = sum((kind(lam) for kind, lam in strengths if lam), NoPenalty())
     coef, intercept = learner.weights()
     weights: Any = (coef.T if coef.ndim == 2 else coef, intercept if learner.fit_intercept else None)
     try:
@@ -104,10 +126,25 @@ def _certify(model: Model, rows: Labelled, loss: str | None, l1: float | None, l
         raise ValueError(str(error)) from None
     size = max(abs(proof.primal), abs(proof.dual))
     return {
+        "proof": proof,
         "loss": str(objective_loss),
         "penalty": repr(learner.penalty if penalty is None else penalty),
+        **_scope(proof),
         "primal": float(proof.primal),
         "dual": float(proof.dual),
         "gap": float(proof.gap),
         "relative_gap": float(proof.gap) / size if size else 0.0,
     }
+
+
+def _scope(proof: Certificate) -> dict[str, Any]:
+    """Return what has to be said about the proof beside its numbers."""
+    from ..core.penalties import L2Ball
+
+    said: dict[str, Any] = {}
+    if isinstance(proof.penalty, L2Ball):
+        said["norm_at_most"] = float(proof.penalty.radius)
+        said["why"] = "without a penalty an optimum may not exist; compared with all weights of at most this norm"
+    if not proof.in_memory:
+        said["bound"] = "from the model's scores alone: the rows do not fit in memory"
+    return said

@@ -1,4 +1,4 @@
-"""Shared by all commands: common options, opening models and data, plain tables, early exits."""
+"""Shared by all commands: checks of paths, opening models and data, plain tables."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import json
 import math
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import wraps
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from glob import glob
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
-import typer
+import click
+from click import UsageError
+
+from .errors import usage
 
 if TYPE_CHECKING:
     from ..data.rowblock import RowBlock
@@ -21,88 +22,7 @@ if TYPE_CHECKING:
     from ..models.model import Model
     from ..training.labels import Labels
 
-ModelFile = Annotated[str, typer.Argument(metavar="MODEL", help="A model file.")]
-Data = Annotated[list[str], typer.Argument(metavar="DATA", help="Files, globs, URIs, or - for standard input.")]
-Format = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME", help="svmlight, vw, csv, tsv, jsonl, parquet, arrow or cache. [default: by file name]"
-    ),
-]
-OneBased = Annotated[
-    bool | None, typer.Option("--one-based/--zero-based", help="svmlight: index base. [default: as in training]")
-]
-MaxFeatures = Annotated[
-    int, typer.Option(metavar="N", min=1, max=1 << 31, help="Numbered features: reject an index of N or more.")
-]
-OnError = Annotated[str, typer.Option(metavar="stop|skip", help="Bad rows: stop with an error, or skip them.")]
-Quarantine = Annotated[
-    str | None, typer.Option(metavar="FILE", help="Skip bad rows and write them to FILE with the reason.")
-]
-Bits = Annotated[
-    int, typer.Option("--bits", "-b", metavar="B", help="Hash names into 2^B buckets; 0: number them as they occur.")
-]
-Cross = Annotated[list[str] | None, typer.Option(metavar="A*B", help="Products of columns or namespaces; repeatable.")]
-Label = Annotated[str | None, typer.Option(metavar="COLUMN", help="Label column of a table. [default: label]")]
-Weight = Annotated[str | None, typer.Option(metavar="COLUMN", help="Column of row weights.")]
-Qid = Annotated[str | None, typer.Option(metavar="COLUMN", help="Column of query ids.")]
-Categorical = Annotated[list[str] | None, typer.Option(metavar="COLUMN", help="Treat as categories; repeatable.")]
-Numeric = Annotated[list[str] | None, typer.Option(metavar="COLUMN", help="Treat as numbers; repeatable.")]
-Text = Annotated[
-    list[str] | None, typer.Option(metavar="COLUMN[=GRAMS]", help="Treat as text: words:1-2, chars:3; repeatable.")
-]
-Drop = Annotated[list[str] | None, typer.Option(metavar="COLUMN", help="Ignore the column; repeatable.")]
-Nulls = Annotated[list[str] | None, typer.Option(metavar="WORD", help="Treat as missing, e.g. NA; repeatable.")]
-AsJSON = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-
-
-# -- exits and errors --------------------------------------------------------------------------
-
-# typer moved its exceptions between versions; BadParameter has always been a UsageError.
-UsageError: Any = typer.BadParameter.__base__
-
-
-class Stopped(Exception):  # noqa: N818 - requested, not an error
-    """An interrupt that was handled: the message says how to resume. Exit code 130."""
-
-
-@contextmanager
-def usage() -> Iterator[None]:
-    """Report a ValueError or TypeError about parameters as bad usage."""
-    try:
-        yield
-    except (ValueError, TypeError) as error:
-        raise UsageError(str(error)) from None
-
-
-def guarded(command: Callable[..., None]) -> Callable[..., None]:
-    """End a command quietly when its reader closes the pipe, as `| head` does."""
-
-    @wraps(command)
-    def run(*args: Any, **options: Any) -> None:
-        from ..io.atomic import named
-
-        try:
-            with named("stdout"):  # errors of other files name them already
-                command(*args, **options)
-                sys.stdout.flush()
-        except BrokenPipeError:
-            # Otherwise Python would fail to flush the buffer at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise typer.Exit from None
-
-    return run
-
-
-def error_line(error: BaseException) -> str:
-    """Return an error as one line.
-
-    >>> error_line(FileNotFoundError(2, "No such file or directory", "rows.svm"))
-    'rows.svm: No such file or directory'
-    """
-    if isinstance(error, OSError) and error.filename is not None and error.strerror:
-        return f"{error.filename}: {error.strerror}"
-    return " ".join(str(error).split()) or type(error).__name__
+# -- files ----------------------------------------------------------------------------------------
 
 
 def _real_paths(word: str) -> Iterator[str]:
@@ -160,14 +80,14 @@ class BadRows(NamedTuple):
 
     def stream_options(self) -> dict[str, Any]:
         """Return the options of `open_stream`."""
-        from ..training.config import bad_row_options
+        from ..io.bad_rows import bad_row_options
 
         return bad_row_options(*self)
 
 
 def open_data(
     model: Model,
-    data: list[str],
+    data: Sequence[str],
     format: str | None,
     one_based: bool | None = None,
     *,
@@ -179,7 +99,7 @@ def open_data(
 
     Unknown features need no memory in prediction, so that any index is accepted unless a limit is given.
     """
-    from ..training.run import NUMBERED
+    from ..io.formats import NUMBERED
 
     reading: dict[str, Any] = (bad or BadRows()).stream_options()
     if max_features is not None:
@@ -188,7 +108,7 @@ def open_data(
         reading["labels"] = labels_of(model).accepted_labels
     if one_based is not None:
         reading |= {"zero_based": not one_based, "min_index": 0}
-    stream = model.open(data if len(data) > 1 else data[0], format, **reading)
+    stream = model.open(list(data) if len(data) > 1 else data[0], format, **reading)
     if (
         model.features is None and model.reading
     ):  # written by `train`; an estimator does not know the format of its rows
@@ -199,13 +119,20 @@ def open_data(
     return stream
 
 
-def grams_of(words: Sequence[str] | None) -> list[tuple[str, str]]:
+def feature_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of `FeatureSpec` from the options `FEATURES` and `--names`."""
+    same = ("label", "weight", "qid", "numeric", "categorical", "drop", "nulls", "names")
+    spec = {name: options[name] for name in same}
+    return spec | {"text": grams_of(options["text"]), "crosses": options["cross"], "bits": options["bits"] or None}
+
+
+def grams_of(words: Sequence[str]) -> list[tuple[str, str]]:
     """Return text columns with their n-grams.
 
     >>> grams_of(["review", "title=chars:3"])
     [('review', 'words'), ('title', 'chars:3')]
     """
-    return [(column, grams or "words") for column, _, grams in (word.partition("=") for word in words or ())]
+    return [(column, grams or "words") for column, _, grams in (word.partition("=") for word in words)]
 
 
 def labels_of(model: Model) -> Labels:
@@ -251,7 +178,7 @@ def show(lines: Iterable[str]) -> None:
     for line in lines:
         heading = line.startswith("# ")
         text = line[2:] if heading else line
-        print(typer.style(text, bold=True) if heading and bold else text)
+        print(click.style(text, bold=True) if heading and bold else text)
 
 
 def facts(pairs: Iterable[tuple[str, Any]]) -> list[str]:

@@ -7,30 +7,17 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import PurePath
-from typing import Annotated, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
-import typer
+from click import Option, UsageError
 
-from .common import (
-    BadRows,
-    Bits,
-    Categorical,
-    Cross,
-    Drop,
-    Format,
-    Label,
-    Nulls,
-    Numeric,
-    OnError,
-    Qid,
-    Quarantine,
-    Text,
-    UsageError,
-    Weight,
-    check_places,
-    grams_of,
-    usage,
-)
+from .command import Argument, command
+from .common import BadRows, check_places, feature_options
+from .errors import usage
+from .options import BAD_ROWS, FEATURES, FILE, FORMAT, ONE_BASED
+
+if TYPE_CHECKING:
+    from ..io import Stream
 
 MODELS = {".json": "json", ".txt": "text", ".onnx": "onnx"}
 
@@ -45,36 +32,37 @@ Examples:
 """
 
 
-def convert(
-    source: Annotated[str, typer.Argument(metavar="IN", help="A file of data, or a model file.")],
-    target: Annotated[
-        str | None, typer.Argument(metavar="OUT", help="The file to write, as -o; its extension sets the format.")
-    ] = None,
-    output: Annotated[str | None, typer.Option("--output", "-o", metavar="OUT", help="The file to write.")] = None,
-    to: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Format of OUT: a data format, or json, text or onnx of a model."),
-    ] = None,
-    format: Format = None,
-    model: Annotated[str | None, typer.Option(metavar="MODEL", help="Make features as this model does.")] = None,
-    label: Label = None,
-    weight: Weight = None,
-    qid: Qid = None,
-    bits: Bits = 22,
-    cross: Cross = None,
-    categorical: Categorical = None,
-    numeric: Numeric = None,
-    text: Text = None,
-    drop: Drop = None,
-    nulls: Nulls = None,
-    names: Annotated[bool, typer.Option("--names", help="Store feature names in a cache, for inspect.")] = False,
-    one_based: Annotated[bool, typer.Option("--one-based", help="svmlight: subtract 1 from indices.")] = False,
-    dtype: Annotated[
-        str, typer.Option(metavar="TYPE", help="Precision of the values: float32 or float64.")
-    ] = "float32",
-    on_error: OnError = "stop",
-    quarantine: Quarantine = None,
-) -> None:
+@command(
+    EPILOG,
+    [
+        Argument("source", "A file of data, or a model file.", metavar="IN", type=FILE),
+        Argument(
+            "target",
+            "The file to write, as -o; its extension sets the format.",
+            metavar="[OUT]",
+            type=FILE,
+            required=False,
+        ),
+    ],
+    {
+        "Options": [
+            Option(["--output", "-o"], metavar="OUT", type=FILE, help="The file to write."),
+            Option(["--to"], metavar="NAME", help="Format of OUT: a data format, or json, text or onnx of a model."),
+            FORMAT,
+            Option(["--model"], metavar="MODEL", type=FILE, help="Make features as this model does."),
+            ONE_BASED,
+            Option(["--dtype"], default="float32", metavar="TYPE", help="Precision of the values: float32 or float64."),
+            Option(
+                ["--classes"],
+                metavar="LABELS",
+                help="Label texts: no,yes become -1,1; more become 0,1,2,... [default: found]",
+            ),
+            *BAD_ROWS,
+        ],
+        "Features": [*FEATURES, Option(["--names"], is_flag=True, help="Store feature names in a cache, for inspect.")],
+    },
+)
+def convert(source: str, target: str | None, output: str | None, **options: Any) -> None:
     """Convert data to another format, or a model to JSON, readable text or ONNX.
 
     Rows of any format become svmlight, Vowpal Wabbit text, or a row cache (.psr), which is read many times faster.
@@ -85,31 +73,36 @@ def convert(
     target = output or target or ""
     if target == "-":
         raise UsageError("convert cannot write to standard output; pass a file")
+    model, to = options["model"], options["to"]
     check_places({"-o": target}, [source, model])
     if is_model(source):
         _convert_model(source, target, to)
         return
-    bad = BadRows(on_error, quarantine)
+    bad = BadRows(options["on_error"], options["quarantine"])
     bad.check([source, target])
-    spec: dict[str, Any] = {
-        "label": label,
-        "weight": weight,
-        "qid": qid,
-        "bits": bits or None,
-        "crosses": cross or (),
-        "names": names,
+    spec = feature_options(options)
+    reading: dict[str, Any] = {
+        "zero_based": not options["one_based"],
+        "dtype": options["dtype"],
+        "max_features": 1 << 31,
     }
-    spec |= {"categorical": categorical or (), "numeric": numeric or (), "drop": drop or (), "nulls": nulls or ()}
-    spec["text"] = grams_of(text)
-    reading: dict[str, Any] = {"zero_based": not one_based, "dtype": dtype, "max_features": 1 << 31}
+    if options["classes"] is not None:
+        from ..core import losses
+        from ..data.labels import text_numbers
+        from ..training.config import parse_classes
+
+        with usage():
+            reading["label_texts"] = text_numbers(losses.logistic, parse_classes(options["classes"]))
     if model is not None:
+        from ..data.labels import text_numbers
         from ..models.file import load_model
 
         fitted = load_model(model)
         reading |= {**fitted.reading, "dtype": fitted.learner.dtype}
+        reading["label_texts"] = text_numbers(fitted.loss, fitted.classes)
         spec = {} if fitted.features is None else {"featurizer": fitted.featurizer()}
     reading |= bad.stream_options()
-    _convert_data(source, target, to, format, reading, spec)
+    _convert_data(source, target, to, options["format"], reading, spec)
 
 
 def is_model(path: str) -> bool:
@@ -162,7 +155,8 @@ def _convert_data(
             f"rows are written as {', '.join(WRITERS)} or cache, got {wanted.name}; "
             "use pyarrow, polars or duckdb to convert tables to other tables"
         )
-    with open_stream(source, format, features=features, **reading) as stream:
+    with open_stream(source, format, features=features, **reading) as opened:
+        stream = opened if reading.get("label_texts") else _with_label_numbers(opened)
         if wanted.name == "cache":
             write_cache(stream, target)
         else:
@@ -171,6 +165,18 @@ def _convert_data(
                     inner.write(piece)
         if stream.skipped:
             print(f"{', '.join(stream.names)}: {stream.skipped:,} bad rows skipped", file=sys.stderr)
+
+
+def _with_label_numbers(stream: Stream) -> Stream:
+    """Return a stream whose labels, if they are texts, are numbers as `train` has them, and print which."""
+    from ..training.classes import number_label_texts
+
+    numbers = number_label_texts(stream, lambda text: print(text, file=sys.stderr))
+    if numbers is None:
+        return stream
+    named = ", ".join(f"{text} = {number:g}" for text, number in numbers.items())
+    print(f"labels: {named}", file=sys.stderr)
+    return stream.with_label_texts(numbers)
 
 
 def _format_of(target: str) -> str:

@@ -5,16 +5,19 @@ The commands run as typed, in a temporary folder.
 
 from __future__ import annotations
 
-import math
 import os
 import re
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+import click
+from click import Option
+
+from .command import command
+from .options import Integer, Number
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -34,21 +37,15 @@ Examples:
 """
 
 
-def _number(value: float) -> float:
-    """Reject NaN, which some versions of typer accept in any range."""
-    if math.isnan(value):
-        raise typer.BadParameter("must be a number, got nan")
-    return value
-
-
-def demo(
-    rows: Annotated[int, typer.Option(min=1, max=20_000, metavar="N", help="Rows to learn from.")] = 3000,
-    l1: Annotated[
-        float,
-        typer.Option("--l1", min=0.0, max=1000.0, callback=_number, metavar="LAM", help="Strength of the l1 penalty."),
-    ] = 0.003,
-    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Random seed of the stream.")] = 1,
-) -> None:
+@command(
+    EPILOG,
+    options=[
+        Option(["--rows"], type=Integer(1, 20_000), default=3000, metavar="N", help="Rows to learn from."),
+        Option(["--l1"], type=Number(0.0, 1000.0), default=0.003, metavar="LAM", help="Strength of the l1 penalty."),
+        Option(["--seed"], type=Integer(0), default=1, metavar="N", help="Random seed of the stream."),
+    ],
+)
+def demo(rows: int, l1: float, seed: int) -> None:
     """Train, certify and predict on a generated click stream, and compare five learners on it.
 
     Needs no data and no network, and takes a few seconds (longer the first time, when kernels are compiled). Shows the
@@ -124,7 +121,7 @@ def _show(console: Console, words: str) -> None:
     with redirect_stderr(sys.stdout):
         code = main(words.split())
     if code:
-        raise typer.Exit(code)
+        raise click.exceptions.Exit(code)
     console.print()
 
 

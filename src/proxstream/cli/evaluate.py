@@ -2,22 +2,9 @@
 
 from __future__ import annotations
 
-from .common import (
-    AsJSON,
-    BadRows,
-    Data,
-    Format,
-    Labelled,
-    ModelFile,
-    OneBased,
-    OnError,
-    Quarantine,
-    facts,
-    open_data,
-    print_json,
-    show,
-    table,
-)
+from .command import command
+from .common import BadRows, Labelled, facts, open_data, print_json, show, table
+from .options import AS_JSON, BAD_ROWS, DATA, FORMAT, INDEX_BASE, MODEL
 
 EPILOG = """\b
 Examples:
@@ -26,14 +13,15 @@ Examples:
 """
 
 
+@command(EPILOG, [MODEL, DATA], [FORMAT, INDEX_BASE, *BAD_ROWS, AS_JSON])
 def evaluate(
-    model: ModelFile,
-    data: Data,
-    format: Format = None,
-    one_based: OneBased = None,
-    on_error: OnError = "stop",
-    quarantine: Quarantine = None,
-    json: AsJSON = False,
+    model: str,
+    data: tuple[str, ...],
+    format: str | None,
+    one_based: bool | None,
+    on_error: str,
+    quarantine: str | None,
+    json: bool,
 ) -> None:
     """Measure a model on labelled data.
 

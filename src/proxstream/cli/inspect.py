@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+from click import Option
 
-from .common import AsJSON, ModelFile, facts, print_json, show, table
+from .command import command
+from .common import facts, print_json, show, table
+from .options import AS_JSON, MODEL, Integer
 
 if TYPE_CHECKING:
     from ..models.model import Model
@@ -25,11 +27,15 @@ Examples:
 """
 
 
-def inspect(
-    model: ModelFile,
-    top: Annotated[int, typer.Option(min=0, metavar="N", help="Number of largest weights to show.")] = 20,
-    json: AsJSON = False,
-) -> None:
+@command(
+    EPILOG,
+    [MODEL],
+    [
+        Option(["--top"], type=Integer(0), default=20, metavar="N", help="Number of largest weights to show."),
+        AS_JSON,
+    ],
+)
+def inspect(model: str, top: int, json: bool) -> None:
     """Show the settings of a model, its sparsity, its largest weights and its training history.
 
     Features have names if the model stores them; a hashed feature has all names that fell into its bucket.
@@ -46,7 +52,7 @@ def inspect(
     show(["# settings", *facts(settings.items()), "", "# sparsity", *facts(sparsity.items())])
     if weights:
         columns = list(weights[0])
-        rows = [[_text(entry[name]) for name in columns] for entry in weights]
+        rows = [[text_of(entry[name]) for name in columns] for entry in weights]
         show(["", "# largest weights", *table(columns, rows, left=len(columns) - 1)])
     if fitted.history:
         columns = sorted({name for line in fitted.history for name in line}, key=_place)
@@ -111,7 +117,8 @@ def _place(column: str) -> tuple[int, str]:
     return (FIRST.index(column) if column in FIRST else len(FIRST)), column
 
 
-def _text(value: Any) -> Any:
+def text_of(value: Any) -> Any:
+    """Return a cell's value for a table."""
     if isinstance(value, list):  # names: control characters are escaped
         return " | ".join("".join(c if c.isprintable() else repr(c)[1:-1] for c in name) for name in value)
     return str(value) if isinstance(value, int) else value

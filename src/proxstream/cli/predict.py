@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+from click import Option, UsageError
 
-from .common import Data, Format, ModelFile, OneBased, UsageError, check_places, open_data, usage
+from .command import command
+from .common import check_places, open_data
+from .errors import usage
+from .options import DATA, FILE_NAME, FORMAT, INDEX_BASE, MODEL
 
 if TYPE_CHECKING:
     from ..core.validation import Array
@@ -24,17 +27,23 @@ Examples:
 """
 
 
+@command(
+    EPILOG,
+    [MODEL, DATA],
+    [
+        Option(
+            ["--predict"],
+            default="labels",
+            metavar="WHAT",
+            help="What to print: labels, probabilities or scores.",
+        ),
+        Option(["--output", "-o"], **FILE_NAME, help="Write to FILE, atomically. [default: stdout]"),
+        FORMAT,
+        INDEX_BASE,
+    ],
+)
 def predict(
-    model: ModelFile,
-    data: Data,
-    predict: Annotated[
-        str, typer.Option(metavar="WHAT", help="What to print: labels, probabilities or scores.")
-    ] = "labels",
-    output: Annotated[
-        str | None, typer.Option("--output", "-o", metavar="FILE", help="Write to FILE, atomically. [default: stdout]")
-    ] = None,
-    format: Format = None,
-    one_based: OneBased = None,
+    model: str, data: tuple[str, ...], predict: str, output: str | None, format: str | None, one_based: bool | None
 ) -> None:
     """Predict each row: one line per row on stdout, without a header.
 

@@ -15,12 +15,14 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 from typing import IO, TYPE_CHECKING, Any, Self
 
-if TYPE_CHECKING:
-    from ..training import Line, Pass
-    from ..training.certified import CertifiedRun
-    from ..training.run import Run
+from . import BORN
+from .bar import Bar, can_draw
 
-BORN = time.perf_counter()  # when the command line was imported, shortly after the process started
+if TYPE_CHECKING:
+    from ..training.certified import CertifiedRun
+    from ..training.report import Line, Pass
+    from ..training.run import BaseRun
+
 METRIC_NAMES = {
     "accuracy": "accuracy",
     "auc": "AUC",
@@ -67,12 +69,12 @@ class ProgressReport:
 
     # ---- called by the run
 
-    def on_start(self, run: Run) -> None:
+    def on_start(self, run: BaseRun) -> None:
         """Start the table; after a resume, drop metrics from beyond the checkpoint."""
         progress, config = run.session.progress, run.config
         self._names = {number: text for text, number in (config.label_texts or {}).items()}
         self._start = progress.all_rows, progress.n_bytes
-        total = None if run.stream.n_bytes is None else run.stream.n_bytes * config.passes
+        total = None if run.n_bytes is None else run.n_bytes * config.passes
         self._table = ProgressTable(sys.stderr, several=config.passes > 1, total=total)
         if self._file is not None:
             session = run.session
@@ -82,7 +84,7 @@ class ProgressReport:
             self._table.write(f"resumed after {progress.all_rows:,} rows")
         self._table.start(*self._start, bar=not self.quiet)
 
-    def on_line(self, line: Line, run: Run) -> None:
+    def on_line(self, line: Line, run: BaseRun) -> None:
         """Print a line."""
         from ..training.report import as_record
 
@@ -91,7 +93,7 @@ class ProgressReport:
             self._table.line(line, self._names, progress.all_rows, progress.n_bytes)
         self._json(as_record(line))
 
-    def on_pass(self, ended: Pass, run: Run) -> None:
+    def on_pass(self, ended: Pass, run: BaseRun) -> None:
         """Print the result of a pass, unless the summary says as much."""
         from ..training.report import as_record
 
@@ -101,7 +103,7 @@ class ProgressReport:
             self._table.write(f"pass {ended.number}: {ended.rows:,} rows, mean loss {ended.mean_loss:.6f}{more}")
         self._json({"ended": True, **as_record(ended)})
 
-    def on_chunk(self, run: Run) -> None:
+    def on_chunk(self, run: BaseRun) -> None:
         """Update the bar."""
         if not self.quiet:
             progress = run.session.progress
@@ -139,7 +141,7 @@ class ProgressReport:
             }
         )
 
-    def summary(self, run: Run) -> None:
+    def summary(self, run: BaseRun) -> None:
         """Print the summary."""
         if run.finished:
             if not self.quiet:
@@ -150,7 +152,7 @@ class ProgressReport:
         if not self.quiet:
             self._table.summary(_words(facts, self._names))
 
-    def _facts(self, run: Run) -> dict[str, Any]:
+    def _facts(self, run: BaseRun) -> dict[str, Any]:
         progress, seconds = run.session.progress, self._table.seconds
         return {
             **run.summary,
@@ -258,8 +260,7 @@ class ProgressTable:
     def __init__(self, file: IO[str], *, several: bool = False, total: int | None = None) -> None:
         self._file, self._several, self._total = file, several, total
         self._columns = COLUMNS[: _fitting(file, 4 * several)]
-        self._bar: Any = None
-        self._task: Any = None
+        self._bar: Bar | None = None
         self._drawn = 0.0
         self._headed = False
         self._started: float | None = None
@@ -268,10 +269,9 @@ class ProgressTable:
     def start(self, rows: int = 0, n_bytes: int = 0, *, bar: bool = True) -> None:
         """Start to count time, and rows and bytes from these on, and draw the bar."""
         self._started, self._start_rows, self._start_bytes = time.perf_counter(), rows, n_bytes
-        if bar and self._total and self._file.isatty():
-            self._bar, self._task = _bar(self._file, self._total)
-            self._bar.start()
-            self._bar.update(self._task, completed=n_bytes)
+        if bar and self._total and can_draw(self._file):
+            self._bar = Bar(self._file, n_bytes, self._total)
+            self._draw(n_bytes, rows, 0.0, math.nan)
 
     def line(self, line: Line, names: Mapping[float, str], all_rows: int, n_bytes: int) -> None:
         """Print a line; speeds are means since the start."""
@@ -298,12 +298,16 @@ class ProgressTable:
         if self._bar is not None and now - self._drawn >= REFRESH:
             self._drawn = now
             speed = (rows - self._start_rows) / max(self.seconds, 1e-9)
-            self._bar.update(self._task, completed=n_bytes, rows=rows, speed=speed, loss=_loss(mean_loss), refresh=True)
+            self._draw(n_bytes, rows, speed, mean_loss)
+
+    def _draw(self, n_bytes: int, rows: int, speed: float, mean_loss: float) -> None:
+        assert self._bar is not None
+        self._bar.draw(n_bytes, (f"{rows:,} rows", f"{speed:,.0f} rows/s", f"loss {_loss(mean_loss)}"))
 
     def stop(self) -> None:
         """Take the bar away."""
         if self._bar is not None:
-            self._bar.stop()
+            self._bar.erase()
             self._bar = None
 
     @property
@@ -314,7 +318,7 @@ class ProgressTable:
     def write(self, text: str) -> None:
         """Write a line, above the bar if there is one."""
         if self._bar is not None:
-            self._bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
+            self._bar.write(text)
         else:
             print(text, file=self._file, flush=True)
 
@@ -368,19 +372,3 @@ def _predicted(value: float, names: Mapping[float, str], form: Callable[[float],
 
 def _loss(value: float) -> str:
     return "-" if math.isnan(value) else decimal(value, 5)
-
-
-def _bar(file: IO[str], total: int) -> tuple[Any, Any]:
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-
-    bar = Progress(
-        BarColumn(bar_width=24),
-        TaskProgressColumn(),
-        TextColumn("{task.fields[rows]:,} rows, {task.fields[speed]:,.0f} rows/s, loss {task.fields[loss]}, ETA"),
-        TimeRemainingColumn(),
-        console=Console(file=file),
-        auto_refresh=False,
-        transient=True,
-    )
-    return bar, bar.add_task("", total=total, rows=0, speed=0.0, loss=_loss(math.nan))

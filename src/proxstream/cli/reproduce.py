@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+import click
+from click import Option, UsageError
 
-from .common import error_line
+from .command import Argument, command
+from .errors import error_line
+from .options import Integer
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,22 +26,31 @@ Examples:
   proxstream reproduce sdca-rates --quick -o pages
 """
 ALL = "all"
+FOLDER = click.Path(path_type=Path, readable=False)  # that it exists is checked when it is used
 WIDTH = 120  # columns if not on a terminal
 MARKS = {"agrees": "[bold green]agrees[/]", "partly": "[bold yellow]partly[/]", "differs": "[bold red]differs[/]"}
 
 
+@command(
+    EPILOG,
+    [Argument("name", "An experiment of --list, or all.", metavar="[NAME]", required=False)],
+    [
+        Option(["--list", "list_"], is_flag=True, help="List the experiments and the data they need."),
+        Option(["--data"], type=FOLDER, metavar="DIR", help="Folder of the data, or of one folder per data set."),
+        Option(
+            ["--output", "-o"],
+            type=FOLDER,
+            default=Path("reproductions"),
+            metavar="DIR",
+            help="Folder for pages and figures.",
+        ),
+        Option(["--quick"], is_flag=True, help="A small version on embedded or generated data."),
+        Option(["--seed"], type=Integer(0), default=0, metavar="N", help="Random seed."),
+        Option(["--jobs"], type=Integer(1), default=2, metavar="N", help="Number of processes."),
+    ],
+)
 def reproduce(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="An experiment of --list, or all.")] = None,
-    list_: Annotated[bool, typer.Option("--list", help="List the experiments and the data they need.")] = False,
-    data: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder of the data, or of one folder per data set.")
-    ] = None,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for pages and figures.")] = Path(
-        "reproductions"
-    ),
-    quick: Annotated[bool, typer.Option("--quick", help="A small version on embedded or generated data.")] = False,
-    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Random seed.")] = 0,
-    jobs: Annotated[int, typer.Option(min=1, metavar="N", help="Number of processes.")] = 2,
+    name: str | None, list_: bool, data: Path | None, output: Path, quick: bool, seed: int, jobs: int
 ) -> None:
     """Run an experiment of the papers and compare its results with the published ones.
 
@@ -51,13 +63,13 @@ def reproduce(
         _list([experiment(one) for one in EXPERIMENTS])
         return
     if name is None:
-        raise typer.BadParameter("missing argument NAME: an experiment (see --list) or 'all'")
+        raise UsageError("missing argument NAME: an experiment (see --list) or 'all'")
     if name != ALL and name not in EXPERIMENTS:
-        raise typer.BadParameter(f"unknown experiment {name!r}; see --list")
+        raise UsageError(f"unknown experiment {name!r}; see --list")
     chosen = [experiment(one) for one in EXPERIMENTS if name in (ALL, one)]
     for one in chosen:
         if one.data is not None and data is None and not quick:
-            raise typer.BadParameter(f"{one.name} needs --data DIR ({one.data}), or --quick, which needs no data")
+            raise UsageError(f"{one.name} needs --data DIR ({one.data}), or --quick, which needs no data")
     if data is not None and not data.is_dir():
         raise FileNotFoundError(f"{data}: no such folder")
     _need_matplotlib()
@@ -85,7 +97,7 @@ def _perform(chosen: list[Experiment], run: Run, out: Path) -> None:
     if len(chosen) > 1:
         console.print(f"the index is {out / 'index.html'}", soft_wrap=True)
     if failed:
-        raise typer.Exit(1)
+        raise click.exceptions.Exit(1)
 
 
 def _need_matplotlib() -> None:

@@ -4,35 +4,18 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatch
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
+from click import Option, UsageError
 
-from .common import (
-    Bits,
-    Categorical,
-    Cross,
-    Data,
-    Drop,
-    Format,
-    Label,
-    MaxFeatures,
-    Nulls,
-    Numeric,
-    OnError,
-    Qid,
-    Quarantine,
-    Stopped,
-    Text,
-    UsageError,
-    Weight,
-    check_places,
-    grams_of,
-    usage,
-)
+from .command import Command, command, known_options, unknown
+from .common import check_places, feature_options
+from .errors import Stopped, usage
+from .options import BAD_ROWS, DATA, FEATURES, FILE, FILE_NAME, FORMAT, MAX_FEATURES, ONE_BASED
 from .progress import ProgressReport
 
 if TYPE_CHECKING:
@@ -76,119 +59,113 @@ Examples:
 """
 
 
-def _list(wanted: bool) -> None:
+def _list(context: click.Context, option: click.Parameter, wanted: bool) -> None:
     """Print the algorithms and their parameters, and exit."""
-    if not wanted:
+    if not wanted or context.resilient_parsing:
         return
     from ..core import parsing
     from ..core.algorithms import ALGORITHMS
 
     for name in (*ALGORITHMS, "certified"):
-        options = (f"--{key.replace('_', '-')}{_default(value)}" for key, value in parsing.parameters(name).items())
-        typer.echo(f"{name:<20}{'  '.join(options)}")
-    raise typer.Exit
+        parameters = parsing.parameters(name).items()
+        click.echo(f"{name:<20}{'  '.join(f'{_option(key)}{_default(value)}' for key, value in parameters)}")
+    context.exit()
 
 
-def train(
-    context: typer.Context,
-    data: Data,
-    output: Annotated[str, typer.Option("--output", "-o", metavar="MODEL", help="Model file to write.")],
-    format: Format = None,
-    loss: Annotated[str, typer.Option(metavar="NAME", help="Loss, with parameters: huber(0.5).")] = "logistic",
-    algorithm: Annotated[str, typer.Option(metavar="NAME", help="Algorithm; certified loads all data.")] = "auto_ftrl",
-    l1: Annotated[float, typer.Option("--l1", metavar="LAM", help="Strength of the l1 penalty.")] = 0.0,
-    l2: Annotated[float, typer.Option("--l2", metavar="LAM", help="Strength of the l2 penalty, lam/2 |w|^2.")] = 0.0,
-    penalty: Annotated[
-        str | None, typer.Option(metavar="SUM", help="More penalties: 'nonnegative', 'berhu(0.1, 2)'.")
-    ] = None,
-    passes: Annotated[int, typer.Option(metavar="N", help="Passes over the data.")] = 1,
-    bits: Bits = 22,
-    cross: Cross = None,
-    label: Label = None,
-    weight: Weight = None,
-    qid: Qid = None,
-    categorical: Categorical = None,
-    numeric: Numeric = None,
-    text: Text = None,
-    drop: Drop = None,
-    nulls: Nulls = None,
-    names: Annotated[bool, typer.Option("--names", help="Store feature names in the model, for inspect.")] = False,
-    one_based: Annotated[bool, typer.Option("--one-based", help="svmlight: subtract 1 from indices.")] = False,
-    max_features: MaxFeatures = 1 << 26,
-    dtype: Annotated[str, typer.Option(metavar="TYPE", help="Precision of the model: float32 or float64.")] = "float32",
-    classes: Annotated[
-        str | None,
-        typer.Option(metavar="N|LABELS", help="Labels of the classes: 1,2,3 or no,yes; N: 0..N-1. [default: found]"),
-    ] = None,
-    positive: Annotated[
-        str | None, typer.Option(metavar="LABEL", help="Of two classes the positive one. [default: the last by name]")
-    ] = None,
-    class_weight: Annotated[
-        list[str] | None, typer.Option(metavar="LABEL=WEIGHT", help="Weight of the rows with a label; repeatable.")
-    ] = None,
-    holdout_every: Annotated[int, typer.Option(metavar="N", help="Hold out every N-th row: predict, never learn.")] = 0,
-    holdout_share: Annotated[float, typer.Option(metavar="SHARE", help="Hold out a share of the rows.")] = 0.0,
-    holdout_file: Annotated[str | None, typer.Option(metavar="FILE", help="Predict FILE after each pass.")] = None,
-    early_stop: Annotated[
-        int, typer.Option(metavar="N", help="Stop after N passes without a lower held-out loss.")
-    ] = 0,
-    threads: Annotated[int, typer.Option(metavar="N", help="Training threads, without locks.")] = 1,
-    seed: Annotated[int, typer.Option(metavar="N", help="Random seed.")] = 0,
-    pairs: Annotated[int | None, typer.Option(metavar="N", help="Ranking: sampled partners per row.")] = None,
-    average: Annotated[bool, typer.Option("--average", help="Predict with averaged weights.")] = False,
-    no_intercept: Annotated[bool, typer.Option("--no-intercept", help="Fit no intercept.")] = False,
-    on_error: OnError = "stop",
-    quarantine: Quarantine = None,
-    chunk_bytes: Annotated[int, typer.Option(hidden=True)] = 1 << 22,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")] = False,
-    progress_every: Annotated[
-        int, typer.Option(metavar="ROWS", help="Rows between lines of the table; 0: powers of two.")
-    ] = 0,
-    metrics_file: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Write progress and summary as JSON lines.")
-    ] = None,
-    checkpoint: Annotated[
-        str, typer.Option(metavar="ROWS|SECs", help="Write MODEL.ckpt every so many rows, or seconds: 30s.")
-    ] = "",
-    resume: Annotated[bool, typer.Option("--resume", help="Resume from MODEL.ckpt if it exists.")] = False,
-    weights_only: Annotated[
-        bool, typer.Option("--weights-only", help="Write a small model for prediction only.")
-    ] = False,
-    initial: Annotated[
-        str | None, typer.Option("--initial", "-i", metavar="MODEL", help="Continue training from a model.")
-    ] = None,
-    cluster: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS|local[:N]", help="Train on a Dask cluster; paths must be readable by its workers."
-        ),
-    ] = None,
-    rows_per_round: Annotated[
-        int | None,
-        typer.Option(
-            metavar="ROWS", help="Cluster: rows per synchronization round, over all workers. [default: by features]"
-        ),
-    ] = None,
-    list_algorithms: Annotated[
-        bool, typer.Option("--list", is_eager=True, callback=_list, help="List the algorithms and their parameters.")
-    ] = False,
-) -> None:
+class TrainCommand(Command):
+    """A command that also completes the parameters of the algorithms."""
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
+        """Return what a shell offers for an incomplete word."""
+        from click.shell_completion import CompletionItem
+
+        found = super().shell_complete(ctx, incomplete)
+        if incomplete.startswith("-"):
+            options = map(_option, _known_parameters())
+            found += [CompletionItem(option) for option in options if option.startswith(incomplete)]
+        return found
+
+
+OPTIONS = {
+    "Model": [
+        Option(["--output", "-o"], required=True, type=FILE, metavar="MODEL", help="Model file to write."),
+        Option(["--loss"], default="logistic", metavar="NAME", help="Loss, with parameters: huber(0.5)."),
+        Option(["--algorithm"], default="auto_ftrl", metavar="NAME",
+               help="Algorithm: rda(gamma=2); certified loads all data."),
+        Option(["--list"], is_flag=True, is_eager=True, expose_value=False, callback=_list,
+               help="List the algorithms and their parameters."),
+        Option(["--l1"], default=0.0, metavar="LAM", help="Strength of the l1 penalty."),
+        Option(["--l2"], default=0.0, metavar="LAM", help="Strength of the l2 penalty, lam/2 |w|^2."),
+        Option(["--penalty"], metavar="SUM", help="More penalties: 'nonnegative', 'berhu(0.1, 2)'."),
+        Option(["--average"], is_flag=True, help="Predict with averaged weights."),
+        Option(["--no-intercept"], is_flag=True, help="Fit no intercept."),
+        Option(["--pairs"], type=int, metavar="N", help="Ranking: sampled partners per row."),
+        Option(["--dtype"], default="float32", metavar="TYPE", help="Precision of the model: float32 or float64."),
+        Option(["--initial", "-i"], type=FILE, metavar="MODEL", help="Continue training from a model."),
+        Option(["--weights-only"], is_flag=True, help="Write a small model for prediction only."),
+    ],
+    "Data": [
+        FORMAT,
+        Option(["--passes"], default=1, metavar="N", help="Passes over the data."),
+        ONE_BASED,
+        MAX_FEATURES,
+        *BAD_ROWS,
+    ],
+    "Labels": [
+        Option(["--classes"], metavar="N|LABELS",
+               help="Labels of the classes: 1,2,3 or no,yes; N: 0..N-1. [default: found]"),
+        Option(["--positive"], metavar="LABEL", help="Of two classes the positive one. [default: the last by name]"),
+        Option(["--class-weight"], metavar="LABEL=WEIGHT", multiple=True,
+               help="Weight of the rows with a label; repeatable."),
+    ],
+    "Features": [
+        *FEATURES,
+        Option(["--names"], is_flag=True, help="Store feature names in the model, for inspect."),
+    ],
+    "Held-out rows": [
+        Option(["--holdout-every"], default=0, metavar="N", help="Hold out every N-th row: predict, never learn."),
+        Option(["--holdout-share"], default=0.0, metavar="SHARE", help="Hold out a share of the rows."),
+        Option(["--holdout-file"], **FILE_NAME, help="Predict FILE after each pass."),
+        Option(["--early-stop"], default=0, metavar="N", help="Stop after N passes without a lower held-out loss."),
+    ],
+    "Run": [
+        Option(["--threads"], default=1, metavar="N", help="Training threads, without locks."),
+        Option(["--seed"], default=0, metavar="N", help="Random seed."),
+        Option(["--checkpoint"], default="", show_default=False, metavar="ROWS|SECs",
+               help="Write MODEL.ckpt every so many rows, or seconds: 30s."),
+        Option(["--resume"], is_flag=True, help="Resume from MODEL.ckpt if it exists."),
+        Option(["--chunk-bytes"], default=1 << 22, hidden=True),
+        Option(["--cluster"], metavar="ADDRESS|local[:N]",
+               help="Train on a Dask cluster; paths must be readable by its workers."),
+        Option(["--rows-per-round"], type=int, metavar="ROWS",
+               help="Cluster: rows per synchronization round, over all workers. [default: by features]"),
+    ],
+    "Output": [
+        Option(["--quiet", "-q"], is_flag=True, help="Print errors only."),
+        Option(["--progress-every"], default=0, metavar="ROWS",
+               help="Rows between lines of the table; 0: powers of two."),
+        Option(["--metrics-file"], **FILE_NAME, help="Write progress and summary as JSON lines."),
+    ],
+}  # fmt: skip
+
+
+@command(EPILOG, [DATA], OPTIONS, kind=TrainCommand, ignore_unknown_options=True)
+def train(data: tuple[str, ...], **options: Any) -> None:
     """Train a model from files.
 
     Each row is predicted, then learned; a table on stderr shows the progress at rows 1, 2, 4, 8, ...
     """
-    options = dict(locals())
     files, parameters = _split(data)
     config = _config(files, parameters, options)
-    given = {name for name in options if _is_given(context, name)} | set(parameters)
-    outputs = {"-o": output, "--metrics-file": metrics_file, "--quarantine": quarantine}
-    check_places(outputs | {"checkpoint": f"{output}.ckpt"}, [*files, holdout_file])
-    _check_output(output)
-    report = ProgressReport(quiet, metrics_file)
-    if cluster is not None:
-        _run_on_cluster(cluster, rows_per_round, config, report, given)
+    given = {name for name in options if _is_given(name)} | set(parameters)
+    outputs = {"-o": config.output, "--metrics-file": options["metrics_file"], "--quarantine": options["quarantine"]}
+    check_places(outputs | {"checkpoint": f"{config.output}.ckpt"}, [*files, options["holdout_file"]])
+    _check_output(config.output)
+    report = ProgressReport(options["quiet"], options["metrics_file"])
+    if options["cluster"] is not None:
+        _run_on_cluster(options["cluster"], options["rows_per_round"], config, report, given)
         return
-    if rows_per_round is not None:
+    if options["rows_per_round"] is not None:
         raise UsageError("--rows-per-round applies to --cluster only")
     if config.algorithm == "certified":
         _solve(config, report, given)
@@ -199,12 +176,17 @@ def train(
 # ---- from options to a configuration
 
 
-def _split(words: list[str]) -> tuple[list[str], dict[str, str | bool]]:
-    """Separate the parameters of the algorithm, which typer does not know, from the files."""
+def _known_parameters() -> dict[str, Any]:
+    """Return the parameters of all algorithms, with a default of each."""
     from ..core import parsing
     from ..core.algorithms import ALGORITHMS
 
-    known = {key: value for name in (*ALGORITHMS, "certified") for key, value in parsing.parameters(name).items()}
+    return {key: value for name in (*ALGORITHMS, "certified") for key, value in parsing.parameters(name).items()}
+
+
+def _split(words: Sequence[str]) -> tuple[list[str], dict[str, str | bool]]:
+    """Separate the parameters of the algorithm, which click does not know, from the files."""
+    known = _known_parameters()
     files: list[str] = []
     parameters: dict[str, str | bool] = {}
     left = iter(words)
@@ -215,7 +197,7 @@ def _split(words: list[str]) -> tuple[list[str], dict[str, str | bool]]:
         option, given, value = word.partition("=")
         name = option.removeprefix("--").replace("-", "_")
         if not option.startswith("--") or name not in known:
-            raise UsageError(f"No such option: {option}")
+            raise unknown("option", option, [*known_options(train), *map(_option, known)])
         if isinstance(known[name], bool):
             parameters[name] = value if given else True
         elif given or (value := next(left, "")):
@@ -232,29 +214,17 @@ def _config(files: list[str], parameters: dict[str, str | bool], options: dict[s
     from ..training.config import TrainConfig, parse_class_weights, parse_classes
 
     with usage():
-        features = FeatureSpec(
-            label=options["label"],
-            weight=options["weight"],
-            qid=options["qid"],
-            numeric=options["numeric"] or (),
-            categorical=options["categorical"] or (),
-            text=grams_of(options["text"]),
-            drop=options["drop"] or (),
-            crosses=options["cross"] or (),
-            nulls=options["nulls"] or (),
-            bits=options["bits"] or None,
-            names=options["names"],
-        )
+        features = FeatureSpec(**feature_options(options))
         values = {name: options[name] for name in TrainConfig.__dataclass_fields__ if name in options}
         values |= {"data": tuple(files), "features": features, "parameters": parameters}
         values |= {"zero_based": not options["one_based"], "intercept": not options["no_intercept"]}
         values |= {"classes": parse_classes(options["classes"]) if options["classes"] else ()}
-        values |= {"class_weight": parse_class_weights(tuple(options["class_weight"] or ()))}
+        values |= {"class_weight": parse_class_weights(options["class_weight"])}
         return TrainConfig(**values)
 
 
-def _is_given(context: typer.Context, name: str) -> bool:
-    source = context.get_parameter_source(name)
+def _is_given(name: str) -> bool:
+    source = click.get_current_context().get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
 
 
@@ -271,7 +241,7 @@ def _check_output(path: str) -> None:
         raise UsageError(str(error)) from None
 
 
-def _check_formats(formats: list[str], given: set[str]) -> None:
+def _check_formats(formats: Sequence[str], given: set[str]) -> None:
     """Raise a UsageError for options that do not apply to these formats."""
     for name in (name for name in FORMATS_OF if name in given):
         if not set(formats) & {"cache", *FORMATS_OF[name]}:  # a cache is compared with the options
@@ -317,7 +287,7 @@ def _suggest_categorical(run: Run, report: ProgressReport) -> None:
 
 def _run_until_stopped(run: Any, report: ProgressReport) -> None:
     """Run to the end and print the summary; an interrupt writes a checkpoint."""
-    from ..training import Interrupted
+    from ..training.session import Interrupted
 
     with _signals(run):
         try:
@@ -368,7 +338,7 @@ def _run_on_cluster(
         raise UsageError(f"--cluster: {reason}")
     with connect(address) as client, report:
         run = ClusterRun(config, learner, report, client, rows)
-        _check_formats([part.data.format for part in run.parts.parts], given)
+        _check_formats(run.formats, given)
         _run_until_stopped(run, report)
 
 

@@ -40,7 +40,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..batch.dual import Net, balance
+from ..batch.dual import balance
+from ..batch.penalty_conjugates import Net
 from ..batch.sdca import OPTIONS, StrongPart, link_of, net_terms
 from ..batch.sdca.run import go_over
 from ..core.losses import Loss

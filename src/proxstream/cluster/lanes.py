@@ -87,7 +87,7 @@ class LaneReport(NamedTuple):
     sent: int
     position: LanePosition
     done: bool
-    seen: tuple[bool, bool]  # whether a label was 0, and whether one was -1
+    seen: tuple[bool, bool, bool]  # whether a label was 0, whether one was -1, and whether a feature was 0
     last: tuple[Any, Any, int] | None  # label, scores and number of features of the last row
     counts: Counts | None = None  # of predictions, see `data.metrics`
     bad_labels: int = 0  # rows skipped because of their labels
@@ -213,9 +213,10 @@ def _prepare_rows(task: LaneTask, found: LaneRows) -> list[RowBlock]:
 
 def _learn(task: LaneTask, learner: Learner, found: LaneRows, rows: list[RowBlock]) -> Update:
     """Learn rows from the state of this round, and restore that state."""
-    seen = tuple(any(bool(np.any(batch.y == label)) for batch in found.batches) for label in (0, -1))
+    zeros, negatives = (any(bool(np.any(batch.y == label)) for batch in found.batches) for label in (0, -1))
+    seen = zeros, negatives, any(bool((block.indices == 0).any()) for block in rows)
     n_rows = sum(block.n_rows for block in rows)
-    report = LaneReport(task.lane, n_rows, found.n_bytes, 0, found.position, found.done, (seen[0], seen[1]), None)
+    report = LaneReport(task.lane, n_rows, found.n_bytes, 0, found.position, found.done, seen, None)
     report = report._replace(bad_labels=sum(batch.n_rows for batch in found.batches) - n_rows, bad=found.bad)
     if not rows:
         return Update(False, None, np.zeros(2), (report,))
@@ -229,7 +230,9 @@ def _learn(task: LaneTask, learner: Learner, found: LaneRows, rows: list[RowBloc
         learner.loss_sums = position.relearned_loss * task.lanes, position.relearned_weight * task.lanes
     for block in rows:
         learned = block._replace(c=np.maximum(block.c, 0.0)) if task.held_out else block
-        scores = learner.learn(learned, count=task.count or again, undo=False)  # a rejected one is not stored
+        scores = learner.learn(  # a rejected one is not stored
+            learned, count=task.count or again, undo=False, repeated=not task.count
+        )
         if tally is not None:
             tally.add(scores, learned.y, learned.c / task.lanes)
         if task.held_out:

@@ -34,7 +34,7 @@ from ..data.batches import Batch, blocks, check_weights, checked_matrix, element
 from ..data.rowblock import RowBlock, as_block
 from ..io import open_stream
 from ..io.features.spec import FeatureSpec
-from ..io.sources import is_pipe, is_uri, sources
+from ..io.sources import Handle, is_piped, is_uri, sources
 from ..io.types import Chunk, Position
 from .client import tree
 
@@ -309,10 +309,11 @@ def _column(name: str, given: Any, sizes: Sequence[float]) -> list[Any] | None:
 def _of_files(paths: list[Any], format: str | None = None, features: Any = None, **reading: Any) -> Partitions:
     if reading.get("on_error") == "quarantine":
         raise ValueError("on_error='quarantine' writes one file and does not work on a cluster: use 'stop' or 'skip'")
-    for path in map(os.fspath, paths):
-        if path == "-" or is_pipe(path):
+    for path in paths:
+        if isinstance(path, Handle) or is_piped(os.fspath(path)):
             raise ValueError(
-                f"{path}: a pipe can only be read here; on a cluster pass files that every worker can open"
+                f"{getattr(path, 'name', path)}: a pipe can only be read here; on a cluster pass files that "
+                "every worker can open"
             )
     found = [source.name for source in sources(paths)]
     names = [name if is_uri(name) else os.path.abspath(name) for name in found]

@@ -355,8 +355,7 @@ class Rounds:
         progress.pass_rows += rows
         progress.n_bytes += sum(lane.n_bytes for lane in report.reports)
         progress.bad_labels += sum(lane.bad_labels for lane in report.reports)
-        progress.zeros |= any(lane.seen[0] for lane in report.reports)
-        progress.negatives |= any(lane.seen[1] for lane in report.reports)
+        progress.seen = tuple(map(any, zip(progress.seen, *(lane.seen for lane in report.reports), strict=True)))
         progress.positions, progress.done = list(schedule.positions), list(schedule.done)
         progress.skipped = sum(position.bad_rows for position in schedule.positions)
         if not rows:

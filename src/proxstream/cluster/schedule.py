@@ -68,8 +68,7 @@ class RunProgress:
     n_bytes: int = 0
     skipped: int = 0  # bad rows of files in this pass, or in the last one
     bad_labels: int = 0  # rows skipped because of their labels, of all passes
-    zeros: bool = False
-    negatives: bool = False
+    seen: tuple[bool, ...] = (False, False, False)  # a label 0, a label -1, a feature 0
     positions: list[LanePosition] = field(default_factory=list)
     done: list[bool] = field(default_factory=list)
 

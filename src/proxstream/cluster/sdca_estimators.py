@@ -102,22 +102,7 @@ class DaskSDCAClassifier(BatchClassifier, DaskSDCABase):
         class_weight: Any = None,
         multi_class: str = "auto",
     ) -> None:
-        self.loss = loss
-        self.penalty = penalty
-        self.tol = tol
-        self.max_epochs = max_epochs
-        self.option = option
-        self.sampling = sampling
-        self.strong_part = strong_part
-        self.fit_intercept = fit_intercept
-        self.local_epochs = local_epochs
-        self.n_blocks = n_blocks
-        self.client = client
-        self.checkpoint = checkpoint
-        self.checkpoint_every = checkpoint_every
-        self.random_state = random_state
-        self.class_weight = class_weight
-        self.multi_class = multi_class
+        self._set_parameters(locals())
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, classes: Any = None, **reading: Any) -> Self:
         """Solve the problem over the rows of all partitions.
@@ -261,20 +246,7 @@ class DaskSDCARegressor(BatchRegressor, DaskSDCABase):
         checkpoint_every: int = 10,
         random_state: Any = None,
     ) -> None:
-        self.loss = loss
-        self.penalty = penalty
-        self.tol = tol
-        self.max_epochs = max_epochs
-        self.option = option
-        self.sampling = sampling
-        self.strong_part = strong_part
-        self.fit_intercept = fit_intercept
-        self.local_epochs = local_epochs
-        self.n_blocks = n_blocks
-        self.client = client
-        self.checkpoint = checkpoint
-        self.checkpoint_every = checkpoint_every
-        self.random_state = random_state
+        self._set_parameters(locals())
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, **reading: Any) -> Self:  # type: ignore[override]
         """Solve the problem over the rows of all partitions.

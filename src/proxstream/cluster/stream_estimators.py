@@ -115,25 +115,7 @@ class DaskStreamClassifier(DaskStreamBase, StreamClassifier):
         client: Any = None,
         checkpoint: str | os.PathLike[str] | None = None,
     ) -> None:
-        StreamClassifier.__init__(
-            self,
-            algorithm,
-            loss,
-            penalty,
-            passes,
-            shuffle,
-            average,
-            fit_intercept,
-            n_threads,
-            random_state,
-            class_weight,
-            multi_class,
-            verbose,
-        )
-        self.rows_per_round = rows_per_round
-        self.lanes = lanes
-        self.client = client
-        self.checkpoint = checkpoint
+        self._set_parameters(locals())
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, classes: Any = None, **reading: Any) -> Self:
         """Learn the rows from the start, in `passes` passes.
@@ -333,23 +315,7 @@ class DaskStreamRegressor(DaskStreamBase, StreamRegressor):
         client: Any = None,
         checkpoint: str | os.PathLike[str] | None = None,
     ) -> None:
-        StreamRegressor.__init__(
-            self,
-            algorithm,
-            loss,
-            penalty,
-            passes,
-            shuffle,
-            average,
-            fit_intercept,
-            n_threads,
-            random_state,
-            verbose,
-        )
-        self.rows_per_round = rows_per_round
-        self.lanes = lanes
-        self.client = client
-        self.checkpoint = checkpoint
+        self._set_parameters(locals())
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, **reading: Any) -> Self:  # type: ignore[override]
         """Learn the rows from the start, in `passes` passes.

@@ -15,7 +15,8 @@ from ..estimators._base import StreamEstimator
 from ..estimators._progress import progress
 from ..learner import merge as sums
 from ..learner.divergence import check_finite
-from .checkpoint import CheckpointStore
+from ..training.checkpoint import CheckpointStore
+from .checkpoint import KIND, record_rounds, restore_rounds
 from .lanes import LaneReport
 from .partitions import Partitions, Survey, survey
 from .rounds import Rounds
@@ -32,6 +33,7 @@ class DaskStreamBase(StreamEstimator):
     lanes: int | None
     client: Any
     checkpoint: str | os.PathLike[str] | None
+    callbacks = features = None  # parameters of the local estimators alone
     rounds_: list[Round]
     lanes_: int
 
@@ -43,17 +45,17 @@ class DaskStreamBase(StreamEstimator):
             raise TypeError(f"{type(self).__name__}: {reason}")
         lanes = choose_lanes(client, self.lanes, len(parts))
         plan = Plan(lanes, choose_rows(self.rows_per_round, lanes, learner.n_features), orders, fresh=learner.t == 0)
-        checkpoints = None if self.checkpoint is None else CheckpointStore(self.checkpoint, self._settings(parts))
-        checkpoint = None if checkpoints is None else checkpoints.find()
+        checkpoints = None if self.checkpoint is None else CheckpointStore(self.checkpoint, self._settings(parts), KIND)
+        checkpoint, done = None if checkpoints is None else checkpoints.find(), None
         if checkpoint is not None:
-            plan = checkpoint.plan
-            learner.load_state_dict(checkpoint.arrays)
+            plan, done = restore_rounds(checkpoint[0]["rounds"])
+            learner.load_state_dict(checkpoint[1])
         with learner.undo_on_error(), progress(self.verbose, None) as show:
 
             def on_round(ended: Round, reports: tuple[LaneReport, ...]) -> None:
                 show(ended.rows, ended.mean_loss)
                 if checkpoints is not None:
-                    checkpoints.save(learner, plan, run.progress)
+                    checkpoints.save({"rounds": record_rounds(plan, run.progress)}, learner.state_dict(copy=False))
 
             settings = learner_settings(learner)
             run = Rounds(
@@ -65,7 +67,7 @@ class DaskStreamBase(StreamEstimator):
                 plan,
                 on_round=on_round,
                 needs_state=None if checkpoints is None else lambda *rows: True,
-                progress=None if checkpoint is None else checkpoint.progress,
+                progress=done,
             )
             run()
             check_finite(learner, "the merged state of the lanes")

@@ -102,6 +102,36 @@ def parameters(name: str) -> dict[str, Any]:
     return dict(CERTIFIED) if name == "certified" else {f.name: f.default for f in fields(_algorithm_class(name))}
 
 
+def split_algorithm(text: str) -> tuple[str, dict[str, str | bool]]:
+    """Return the name of an algorithm, or of the certified solver, and the texts of the parameters given with it.
+
+    >>> split_algorithm("rda(2, geometry=pnorm(1.5))")
+    ('rda', {'gamma': '2', 'geometry': 'pnorm(1.5)'})
+    >>> split_algorithm("certified(tol=1e-6)")
+    ('certified', {'tol': '1e-6'})
+    """
+    tree = _parse("algorithm", text, ALGORITHMS) if "(" in text else None
+    if tree is None:
+        return text, {}
+    if not isinstance(tree, ast.Call) or not isinstance(tree.func, ast.Name):
+        raise _error("algorithm", text, ALGORITHMS)
+    name = tree.func.id
+    known = parameters(name)
+    named = {str(keyword.arg): keyword.value for keyword in tree.keywords}
+    check_parameters(name, named)
+    if len(tree.args) > len(known) or set(named) & set([*known][: len(tree.args)]):
+        raise ValueError(f"{name} takes {', '.join(known) or 'no parameters'}, got {text!r}")
+    nodes = dict(zip(known, tree.args, strict=False)) | named
+    return name, {parameter: _option_text(node, text) for parameter, node in nodes.items()}
+
+
+def _option_text(node: ast.expr, text: str) -> str | bool:
+    """Return a value as it is typed after an option."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, (str, bool)):
+        return node.value
+    return ast.get_source_segment(text.strip(), node) or ast.unparse(node)
+
+
 def algorithm_from_options(name: str, options: Mapping[str, str | bool]) -> Algorithm:
     """Return an algorithm from its name and the texts of its parameters.
 

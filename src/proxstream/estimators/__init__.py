@@ -10,16 +10,21 @@ what is learned, and how, is the learner's.
 | `StreamRanker`     | the order of each query's rows          | ranking and binary, on pairs of rows       |
 
 `CertifiedClassifier`, `CertifiedRegressor`, `SDCAClassifier` and `SDCARegressor` are faces of `proxstream.batch`: they
-solve a problem and prove it.
+solve a problem and prove it. Names are loaded on demand: a `StreamClassifier` needs no batch solver.
 """
 
 from __future__ import annotations
 
-from .certified import CertifiedClassifier, CertifiedRegressor
-from .classifier import StreamClassifier
-from .ranker import StreamRanker
-from .regressor import StreamRegressor
-from .sdca import SDCAClassifier, SDCARegressor
+from typing import TYPE_CHECKING
+
+from ..core.on_demand import load_on_demand
+
+if TYPE_CHECKING:
+    from .certified import CertifiedClassifier, CertifiedRegressor
+    from .classifier import StreamClassifier
+    from .ranker import StreamRanker
+    from .regressor import StreamRegressor
+    from .sdca import SDCAClassifier, SDCARegressor
 
 __all__ = [
     "CertifiedClassifier",
@@ -30,3 +35,14 @@ __all__ = [
     "StreamRanker",
     "StreamRegressor",
 ]
+
+__getattr__ = load_on_demand(
+    __name__,
+    {
+        ".certified": ["CertifiedClassifier", "CertifiedRegressor"],
+        ".classifier": ["StreamClassifier"],
+        ".ranker": ["StreamRanker"],
+        ".regressor": ["StreamRegressor"],
+        ".sdca": ["SDCAClassifier", "SDCARegressor"],
+    },
+)

@@ -232,7 +232,7 @@ class StreamEstimator(LinearModelMixin, Composed):
                     learner.end_query()
                 order = None if random is None else self._order(batch, random)
                 for block, qid in blocks(batch, order=order, pieces=bool(self.verbose), n_threads=self.n_threads):
-                    learner.learn(block, qid, undo=False)
+                    learner.learn(block, qid, undo=False, repeated=i > 0)
                     report(block.n_rows, learner.progressive_loss)
                 self._shift_losses(batch)
                 if self._end_pass(i, batch.n_rows, before, started):
@@ -259,7 +259,7 @@ class StreamEstimator(LinearModelMixin, Composed):
         self.history_ = [*self.history_, record]
         return stops(self.callbacks, record)
 
-    def _learn_more(self, batch: Batch, *, first: bool, report: Report | None = None) -> Self:
+    def _learn_more(self, batch: Batch, *, first: bool, report: Report | None = None, repeated: bool = False) -> Self:
         """Learn a checked batch in one pass; the learner is as it was if a row is refused."""
         learner = self._learner
         learner.n_threads = _checks.integer("n_threads", self.n_threads, low=1)
@@ -271,7 +271,8 @@ class StreamEstimator(LinearModelMixin, Composed):
             if len(head) > 1 and not first:
                 stack.enter_context(learner.undo_on_error())
             for block, qid in chain(head, pieces):
-                learner.learn(block, qid, n_features=n_features, undo=len(head) == 1 and not first)
+                undo = len(head) == 1 and not first
+                learner.learn(block, qid, n_features=n_features, undo=undo, repeated=repeated)
                 report(block.n_rows, learner.progressive_loss)
         self._shift_losses(batch)
         if first:
@@ -339,7 +340,7 @@ class StreamEstimator(LinearModelMixin, Composed):
                             batch = self._element(element, first=first, **options)
                             if batch is None:
                                 continue
-                            self._learn_more(batch, first=first, report=report)
+                            self._learn_more(batch, first=first, report=report, repeated=i > 0)
                             self.n_features_in_ = self._learner.n_features
                         first, rows, any_rows = False, rows + batch.n_rows, True
                 except Exception:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -27,6 +28,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ..batch import Problem, Record, Solution
 from ..batch.adapters import LinearModel
 from ..batch.centring import centred, outward
+from ..batch.problem import watching
 from ..core import losses, validation as _checks
 from ..core.losses import Loss
 from ..core.parsing import as_penalty
@@ -36,9 +38,9 @@ from ..data.batches import check_weights, checked_matrix
 from ..data.labels import LabelEncoder, class_weighted, one_vs_rest
 from ..data.rowblock import RowBlock, as_block, weights_or_ones
 from ._classifier import Classifies
-from ._offset import WithoutOffset, absorbed, checked_offset
 from ._params import Composed, PenaltyLike
-from ._regressor import Regresses
+from ._progress import check_callbacks, stops
+from ._regressor import Regresses, WithoutOffset, absorbed, checked_offset
 from ._rows import block_scores, is_stream
 from ._serialization import Stored
 from ._top_features import LinearModelMixin
@@ -61,6 +63,7 @@ class BatchEstimator(LinearModelMixin, Stored, Composed):
     n_threads: int
     random_state: Any
     warm_start: bool
+    callbacks: Any = None
 
     coef_: Any
     intercept_: Any
@@ -82,6 +85,7 @@ class BatchEstimator(LinearModelMixin, Stored, Composed):
         _checks.number("tol", self.tol, low=0.0, strict=True)
         _checks.integer("max_epochs", self.max_epochs, low=1)
         _checks.integer("n_threads", self.n_threads, low=1)
+        check_callbacks(self.callbacks)
         for name in ("fit_intercept", "warm_start"):
             if not isinstance(getattr(self, name), (bool, np.bool_)):
                 raise TypeError(f"{name} must be True or False, got {getattr(self, name)!r}")
@@ -123,7 +127,9 @@ class BatchEstimator(LinearModelMixin, Stored, Composed):
     def _fit(self, problem: Problem) -> Self:
         """Solve a problem and keep what it gives."""
         start = self._start(problem)
-        self._keep([self._solve(problem, start[0] if start else None, self.n_threads)], problem)
+        with watching(partial(stops, self.callbacks)):
+            solution = self._solve(problem, start[0] if start else None, self.n_threads)
+        self._keep([solution], problem)
         return self
 
     def _fit_each(self, problem: Problem, n_classes: int) -> Self:
@@ -146,8 +152,12 @@ class BatchEstimator(LinearModelMixin, Stored, Composed):
                 first = first._replace(intercept=frame.inward(first.coef, first.intercept))
             return outward(own, frame, self._solve(own, first, 1), self.tol)
 
+        def watched(k: int) -> Solution:
+            with watching(partial(stops, self.callbacks)):  # on the thread that solves
+                return solve(k)
+
         with ThreadPoolExecutor(self.n_threads) as pool:
-            self._keep(list(pool.map(solve, range(n_classes))), problem)
+            self._keep(list(pool.map(watched, range(n_classes))), problem)
         return self
 
     def _start(self, problem: Problem) -> list[Solution]:

@@ -116,6 +116,12 @@ class Composed(BaseEstimator):  # type: ignore[misc]
         except (TypeError, ValueError):
             return value
 
+    def _set_parameters(self, given: Mapping[str, Any]) -> None:
+        """Set the parameters of a constructor, its `locals()`, as attributes of the same names."""
+        for name, value in given.items():
+            if name != "self":
+                setattr(self, name, value)
+
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters; deep, also those of components, as `algorithm__alpha` or `penalty__lam`.
 

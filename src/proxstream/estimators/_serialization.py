@@ -12,7 +12,7 @@ from ..batch import Record, Solution
 from ..core import validation as _checks
 from ..core.validation import Array
 from ..models.model import Weights
-from ._base import check_columns, check_unfitted
+from ._base import NOT_STORED, check_columns, check_unfitted
 
 FITTED = ("n_features_in_", "feature_names_in_", "classes_")
 
@@ -27,7 +27,7 @@ class Stored:
 
     def __proxstream_save__(self, weights_only: bool) -> dict[str, Any]:
         model: Any = self
-        params = model.get_params(deep=False)
+        params = {name: value for name, value in model.get_params(deep=False).items() if name not in NOT_STORED}
         if "history_" not in vars(self):
             return {"params": params, "fitted": {}, "learner": None}
         linear = model._linear_model()

@@ -7,8 +7,11 @@ from typing import Any
 from ..batch import Problem, Solution, dispatch as certified
 from ..core import validation as _checks
 from ..core.losses import Loss
+from ..core.penalties import L2, NoPenalty, Penalty
 from ._batch import DEFAULT_PENALTY, BatchClassifier, BatchEstimator, BatchRegressor
 from ._params import PenaltyLike
+
+SMALLEST = L2(1e-8)  # below the rounding of 32-bit numbers, and strong enough for Newton's method
 
 
 class _Certified(BatchEstimator):
@@ -20,6 +23,15 @@ class _Certified(BatchEstimator):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         _checks.one_of("solver", self.solver, certified.SOLVERS)
+
+    def _penalty(self) -> Penalty:
+        penalty = super()._penalty()
+        if isinstance(penalty, NoPenalty):
+            raise TypeError(
+                f"{type(self).__name__} needs a penalty, got {penalty!r}: no solver certifies a problem without one; "
+                f"{SMALLEST!r} is the smallest that is sensible for features of about unit scale"
+            )
+        return penalty
 
     def _solve(self, problem: Problem, start: Solution | None, n_threads: int) -> Solution:
         return certified.solve(
@@ -58,8 +70,8 @@ class CertifiedClassifier(BatchClassifier, _Certified):
         "logistic", "hinge", "squared_hinge", "smoothed_hinge", "perceptron", "softmax", "multiclass_hinge", any of them
         with parameters as in "smoothed_hinge(0.5)".
     penalty : Penalty or str
-        Psi, such as L1(1e-4), "elastic_net(1e-4, 1e-4)" or L2([...]) with a strength for each feature. None is no
-        penalty, which no solver takes yet: a TypeError.
+        Psi, such as L1(1e-4), "elastic_net(1e-4, 1e-4)" or L2([...]) with a strength for each feature. None is
+        refused: no solver certifies a problem without a penalty.
     solver : {"auto", "sdca", "newton"}
         "auto" chooses by the data, the loss and the penalty.
     tol : float
@@ -77,6 +89,9 @@ class CertifiedClassifier(BatchClassifier, _Certified):
         What multiplies the weights of a class's rows.
     multi_class : {"auto", "one_vs_rest"}
         With more than two classes: as described above, or one class against the rest whatever the binary loss.
+    callbacks : list of callables, optional
+        Each is called with every `Record` as it is made, of one class against the rest with those of its own problem; a
+        true return value ends the solver with the weights that it has. Not stored in model files.
 
     Attributes
     ----------
@@ -126,18 +141,9 @@ class CertifiedClassifier(BatchClassifier, _Certified):
         warm_start: bool = False,
         class_weight: Any = None,
         multi_class: str = "auto",
+        callbacks: Any = None,
     ) -> None:
-        self.loss = loss
-        self.penalty = penalty
-        self.solver = solver
-        self.tol = tol
-        self.max_epochs = max_epochs
-        self.fit_intercept = fit_intercept
-        self.n_threads = n_threads
-        self.random_state = random_state
-        self.warm_start = warm_start
-        self.class_weight = class_weight
-        self.multi_class = multi_class
+        self._set_parameters(locals())
 
 
 class CertifiedRegressor(BatchRegressor, _Certified):
@@ -158,8 +164,8 @@ class CertifiedRegressor(BatchRegressor, _Certified):
         with parameters as in "quantile(0.9)". With "poisson", for counts y >= 0, `predict` returns the mean
         e^(<w, x> + b).
     penalty : Penalty or str
-        Psi, such as L1(1e-4), "elastic_net(1e-4, 1e-4)" or L2([...]) with a strength for each feature. None is no
-        penalty, which no solver takes yet: a TypeError.
+        Psi, such as L1(1e-4), "elastic_net(1e-4, 1e-4)" or L2([...]) with a strength for each feature. None is
+        refused: no solver certifies a problem without a penalty.
     solver : {"auto", "sdca", "newton"}
         "auto" chooses by the data, the loss and the penalty.
     tol : float
@@ -173,6 +179,9 @@ class CertifiedRegressor(BatchRegressor, _Certified):
         For the order of rows in Prox-SDCA.
     warm_start : bool
         Start from the last fit's solution if it has the same size.
+    callbacks : list of callables, optional
+        Each is called with every `Record` as it is made, of one class against the rest with those of its own problem; a
+        true return value ends the solver with the weights that it has. Not stored in model files.
 
     Attributes
     ----------
@@ -214,13 +223,6 @@ class CertifiedRegressor(BatchRegressor, _Certified):
         n_threads: int = 1,
         random_state: Any = None,
         warm_start: bool = False,
+        callbacks: Any = None,
     ) -> None:
-        self.loss = loss
-        self.penalty = penalty
-        self.solver = solver
-        self.tol = tol
-        self.max_epochs = max_epochs
-        self.fit_intercept = fit_intercept
-        self.n_threads = n_threads
-        self.random_state = random_state
-        self.warm_start = warm_start
+        self._set_parameters(locals())

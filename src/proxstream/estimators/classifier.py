@@ -130,22 +130,7 @@ class StreamClassifier(Classifies, StreamEstimator):
         callbacks: Any = None,
         features: Any = None,
     ) -> None:
-        super().__init__(
-            algorithm,
-            loss,
-            penalty,
-            passes,
-            shuffle,
-            average,
-            fit_intercept,
-            n_threads,
-            random_state,
-            verbose,
-            callbacks,
-            features,
-        )
-        self.class_weight = class_weight
-        self.multi_class = multi_class
+        self._set_parameters(locals())
 
     # ---- learning
 

@@ -114,21 +114,7 @@ class StreamRanker(StreamEstimator):
         callbacks: Any = None,
         features: Any = None,
     ) -> None:
-        super().__init__(
-            algorithm,
-            loss,
-            penalty,
-            passes,
-            shuffle,
-            average,
-            fit_intercept,
-            n_threads,
-            random_state,
-            verbose,
-            callbacks,
-            features,
-        )
-        self.pairs = pairs
+        self._set_parameters(locals())
 
     def fit(self, X: Any, y: Any = None, qid: Any = None, sample_weight: Any = None) -> Self:
         """Learn the rows from the start, in `passes` passes.

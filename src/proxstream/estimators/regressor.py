@@ -12,9 +12,8 @@ from ..core.validation import Array, vector
 from ..data.batches import Batch
 from ..data.rowblock import weights_or_ones
 from ._base import StreamEstimator
-from ._offset import absorbed, checked_offset
 from ._params import AlgorithmLike, PenaltyLike
-from ._regressor import Regresses
+from ._regressor import Regresses, absorbed, checked_offset
 
 
 class StreamRegressor(Regresses, StreamEstimator):
@@ -108,20 +107,7 @@ class StreamRegressor(Regresses, StreamEstimator):
         callbacks: Any = None,
         features: Any = None,
     ) -> None:
-        super().__init__(
-            algorithm,
-            loss,
-            penalty,
-            passes,
-            shuffle,
-            average,
-            fit_intercept,
-            n_threads,
-            random_state,
-            verbose,
-            callbacks,
-            features,
-        )
+        self._set_parameters(locals())
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

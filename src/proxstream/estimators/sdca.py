@@ -103,6 +103,9 @@ class SDCAClassifier(BatchClassifier, _SDCA):
         What multiplies the weights of a class's rows.
     multi_class : {"auto", "one_vs_rest"}
         With more than two classes: as described above, or one class against the rest whatever the binary loss.
+    callbacks : list of callables, optional
+        Each is called with every `Record` as it is made, of one class against the rest with those of its own problem; a
+        true return value ends the solver with the weights that it has. Not stored in model files.
 
     Attributes
     ----------
@@ -154,22 +157,9 @@ class SDCAClassifier(BatchClassifier, _SDCA):
         warm_start: bool = False,
         class_weight: Any = None,
         multi_class: str = "auto",
+        callbacks: Any = None,
     ) -> None:
-        self.loss = loss
-        self.penalty = penalty
-        self.tol = tol
-        self.max_epochs = max_epochs
-        self.option = option
-        self.sampling = sampling
-        self.output = output
-        self.average_from = average_from
-        self.strong_part = strong_part
-        self.fit_intercept = fit_intercept
-        self.n_threads = n_threads
-        self.random_state = random_state
-        self.warm_start = warm_start
-        self.class_weight = class_weight
-        self.multi_class = multi_class
+        self._set_parameters(locals())
 
 
 class SDCARegressor(BatchRegressor, _SDCA):
@@ -193,6 +183,9 @@ class SDCARegressor(BatchRegressor, _SDCA):
         `strong_part`. Prox-SDCA needs one: None, no penalty, is a TypeError.
     tol, max_epochs, option, sampling, output, average_from, strong_part : as in `SDCAClassifier`
     fit_intercept, n_threads, random_state, warm_start : as in `SDCAClassifier`
+    callbacks : list of callables, optional
+        Each is called with every `Record` as it is made, of one class against the rest with those of its own problem; a
+        true return value ends the solver with the weights that it has. Not stored in model files.
 
     Attributes
     ----------
@@ -229,17 +222,6 @@ class SDCARegressor(BatchRegressor, _SDCA):
         n_threads: int = 1,
         random_state: Any = None,
         warm_start: bool = False,
+        callbacks: Any = None,
     ) -> None:
-        self.loss = loss
-        self.penalty = penalty
-        self.tol = tol
-        self.max_epochs = max_epochs
-        self.option = option
-        self.sampling = sampling
-        self.output = output
-        self.average_from = average_from
-        self.strong_part = strong_part
-        self.fit_intercept = fit_intercept
-        self.n_threads = n_threads
-        self.random_state = random_state
-        self.warm_start = warm_start
+        self._set_parameters(locals())

@@ -17,6 +17,16 @@ MARK = b"# "  # before the place of a bad row
 MOST_BYTES = 1 << 16  # of a bad row that are written
 
 
+def bad_row_options(on_error: str, quarantine: str | None = None) -> dict[str, Any]:
+    """Return the options of `open_stream` for `--on-error` and `--quarantine`, which implies skipping.
+
+    >>> bad_row_options("stop", "bad.txt")
+    {'on_error': 'quarantine', 'quarantine': 'bad.txt'}
+    """
+    one_of("--on-error", on_error, ("stop", "skip"))
+    return {"on_error": on_error if quarantine is None else "quarantine", "quarantine": quarantine}
+
+
 class BadRows:
     """The bad rows of one pass over a stream."""
 

@@ -26,6 +26,8 @@ from .bad_rows import BadRows
 from .sources import COMPRESSIONS, Source, Thing
 from .types import Chunk, DataError, Position, Settings
 
+NUMBERED = {"svmlight", "cache"}  # formats whose features are numbers
+
 
 class Job(NamedTuple):
     """One source to be read, from one position on."""

@@ -349,6 +349,11 @@ def is_pipe(path: str) -> bool:
     return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
 
 
+def is_piped(word: Any) -> bool:
+    """Return whether an argument is standard input, or the path of a pipe."""
+    return isinstance(word, str) and (word == "-" or is_pipe(word))
+
+
 def compression_of(first: bytes) -> str | None:
     """Return how data that begins like this is compressed."""
     return next((codec for magic, codec in MAGIC.items() if first.startswith(magic)), None)
@@ -364,8 +369,13 @@ def filled(reading: Reading) -> bytes:
 
 
 def sources(given: Any) -> list[Source]:
-    """Return the sources that were given: a path, a glob, '-', a URI, a file object, a list of these, or a thing."""
-    if isinstance(given, list) and all(isinstance(one, (str, os.PathLike)) for one in given):
+    """Return the sources that were given: a path, a glob, '-', a URI, a file object, a list of these, or a thing.
+
+    A `Handle` is itself: a pipe whose first bytes were looked at is read from there.
+    """
+    if isinstance(given, Handle):
+        return [given]
+    if isinstance(given, list) and all(isinstance(one, (str, os.PathLike, Handle)) for one in given):
         if not given:
             raise ValueError("a list of paths must name at least one, got none")
         return [source for one in given for source in sources(one)]

@@ -41,13 +41,17 @@ SUM, MANTISSA, COUNT, SCALE, SIZE, LO, HI, P_UNIT, G_UNIT, RECENT = range(8, 18)
 
 
 class PerFeature(NamedTuple):
-    """AutoFTRL with a scale a feature; labels, ranged: whether labels set the units, and bound predictions."""
+    """AutoFTRL with a scale a feature; labels, ranged: whether labels set the units, and bound predictions.
+
+    adapts: whether a, b and c are learned, as they are on rows that come for the first time.
+    """
 
     constants: Any
     lam: float
     once: bool
     labels: bool
     ranged: bool
+    adapts: bool
 
 
 class Global(NamedTuple):
@@ -58,6 +62,7 @@ class Global(NamedTuple):
     once: bool
     labels: bool
     ranged: bool
+    adapts: bool
 
 
 class Parts(NamedTuple):
@@ -139,11 +144,12 @@ def narrowed(row, state):
 
 @inlined
 def finish(rule, clock, q_a, q_b, q_c, size, c):
-    """End a row: a, b and c by their gradients, the row's size, the counts."""
-    constants, P, G = rule.constants, unit(clock[P_UNIT]), unit(clock[G_UNIT])
-    _adapt(clock, A, SQUARES_A, q_a / (P * G), constants.eta_a, constants.low_a, constants.high_a)
-    _adapt(clock, B, SQUARES_B, q_b / (G * G), constants.eta_b, constants.low_b, constants.high_b)
-    _adapt(clock, C, SQUARES_C, q_c / (P * G), constants.eta_c, constants.low_c, constants.high_c)
+    """End a row: a, b and c by their gradients if the row is new, the row's size, the counts."""
+    if rule.adapts:
+        constants, P, G = rule.constants, unit(clock[P_UNIT]), unit(clock[G_UNIT])
+        _adapt(clock, A, SQUARES_A, q_a / (P * G), constants.eta_a, constants.low_a, constants.high_a)
+        _adapt(clock, B, SQUARES_B, q_b / (G * G), constants.eta_b, constants.low_b, constants.high_b)
+        _adapt(clock, C, SQUARES_C, q_c / (P * G), constants.eta_c, constants.low_c, constants.high_c)
     clock[SIZE] += 1.0 + size
     clock[T] += 1.0
     clock[K] += c

@@ -74,7 +74,7 @@ class DenseEngine:
     def check(self, rows: RowBlock) -> None:
         """Take any weights."""
 
-    def learn(self, rows: RowBlock, n_threads: int = 1, reach: float | None = None) -> Array:
+    def learn(self, rows: RowBlock, n_threads: int = 1, reach: float | None = None, *, repeated: bool = False) -> Array:
         """Learn the rows in order, on one thread; return the predictions made before each was learned.
 
         A row that has no step raises a ValueError, one whose step overflows a DivergedError.
@@ -93,7 +93,7 @@ class DenseEngine:
                 raise DivergedError(i)
             try:
                 if examples:
-                    self._weights.learn(z, y, self._loss, c)
+                    self._weights.learn(z, y, self._loss, c, repeated=repeated)
                 else:
                     self._weights.update(g, c)
                     if self._intercept is not None:

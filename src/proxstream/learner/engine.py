@@ -44,8 +44,11 @@ class Engine(Protocol):
     def check(self, rows: RowBlock) -> None:
         """Raise an error if these rows, well formed as they are, cannot be learned."""
 
-    def learn(self, rows: RowBlock, n_threads: int = 1, reach: float | None = None) -> Array:
-        """Learn rows in order; return the scores before each was learned. `reach` is their largest |value| if known."""
+    def learn(self, rows: RowBlock, n_threads: int = 1, reach: float | None = None, *, repeated: bool = False) -> Array:
+        """Learn rows in order; return the scores before each was learned.
+
+        `reach` is their largest |value| if known; `repeated`: they have been learned before.
+        """
 
     def snapshot(self, rows: RowBlock, indices: Array, *, grows: bool) -> Any:
         """Return what rows with these indices may change, with a method `put_back`; `grows`: features come first."""
@@ -127,13 +130,13 @@ class CompiledEngine:
         """Refuse weights of rows for which the loop has no closed form."""
         self.layout.check(rows)
 
-    def learn(self, rows: RowBlock, n_threads: int = 1, reach: float | None = None) -> Array:
+    def learn(self, rows: RowBlock, n_threads: int = 1, reach: float | None = None, *, repeated: bool = False) -> Array:
         """Learn the rows in order; return the scores, (rows,) or (rows, outputs), before each was learned.
 
         Means are kept by one thread, whatever n_threads is. Where a row takes the model beyond finite numbers a
         DivergedError is raised, and the engine is of no use until a `snapshot` is put back.
         """
-        layout = self.layout
+        layout = self.layout.for_repeated_rows() if repeated else self.layout
         layout.check(rows)
         if layout.n_outputs > 1:
             _check_classes(rows.y, layout.n_outputs)

@@ -38,7 +38,9 @@ class FrozenEngine:
         """Refuse all rows."""
         _refuse()
 
-    def learn(self, rows: RowBlock, n_threads: int = 1, reach: float | None = None) -> NoReturn:
+    def learn(
+        self, rows: RowBlock, n_threads: int = 1, reach: float | None = None, *, repeated: bool = False
+    ) -> NoReturn:
         """Refuse: the state is gone."""
         _refuse()
 

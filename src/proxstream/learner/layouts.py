@@ -13,6 +13,7 @@ are 64-bit whatever the state is.
 
 from __future__ import annotations
 
+import copy
 import math
 import threading
 from collections.abc import Mapping
@@ -73,6 +74,7 @@ class Layout(Protocol):
     def model(self, state: Array, bias: Array, clock: Array, table: Array | None) -> Any: ...  # noqa: D102
     def check(self, rows: RowBlock) -> None: ...  # noqa: D102
     def check_state(self, new: Mapping[str, Array]) -> None: ...  # noqa: D102
+    def for_repeated_rows(self) -> Layout: ...  # noqa: D102
     def learn(self, model: Any, rows: RowBlock, scores: Array, guard: Array) -> None: ...  # noqa: D102
     def learn_in_threads(  # noqa: D102
         self, model: Any, rows: RowBlock, scores: Array, guard: Array, n_threads: int
@@ -129,6 +131,10 @@ class ScalarLayout:
         check_rounds("state", last, new["clock"][NOW], ("table", new["table"]))
         if self.decays:
             check_rounds("bias", new["bias"][:, -1], 1.0, ("still", START))
+
+    def for_repeated_rows(self) -> Layout:
+        """Return this layout: nothing but weights is learned from a row, whether it is new or not."""
+        return self
 
     def learn(self, model: Any, rows: RowBlock, scores: Array, guard: Array) -> None:
         """Learn rows in order."""
@@ -290,6 +296,12 @@ class AutoLayout:
         """Refuse counts that are not counts."""
         check_clock(new["clock"], *self.counts)
 
+    def for_repeated_rows(self) -> Layout:
+        """Return a layout that leaves a, b and c as they are."""
+        other = copy.copy(self)
+        other.parts = self.parts._replace(rule=self.parts.rule._replace(adapts=False))
+        return other
+
     @property
     def _loop(self) -> Any:  # a module, which cannot be pickled as an attribute
         return auto if self.n_outputs == 1 else auto_multiclass
@@ -413,5 +425,5 @@ def auto_parts(algorithm: AutoFTRL, penalty: Penalty, loss: Loss, n_outputs: int
     lam = CONSTANTS.lam
     if algorithm.scale == "global":
         kind, lam = auto.Global, CONSTANTS.lam_global
-    rule = kind(CONSTANTS, lam, algorithm.penalty_weight == "once", labels, ranged)
+    rule = kind(CONSTANTS, lam, algorithm.penalty_weight == "once", labels, ranged, True)
     return auto.Parts(rule, folded, OneVsRest(each) if n_outputs > 1 and loss.kind != "multiclass" else each)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -27,9 +28,10 @@ from ..core.validation import Array
 from ..data.labels import one_vs_rest
 from ..data.rowblock import RowBlock
 from .frozen import FrozenEngine
+from .scale_warning import is_too_large, loss_without_weights, warn_of_scale
 
 if TYPE_CHECKING:
-    from .engine import Engine
+    from .engine import CompiledEngine, Engine
     from .layouts import Layout
     from .ranking import RankingEngine
 
@@ -110,6 +112,7 @@ class Learner:
 
             self._queries = RankingEngine(self.engine, pairs, seed)
         self._losses = np.zeros(2)  # sums of c * loss and of c
+        self._without_weights = loss_without_weights(algorithm, self.loss, self.n_outputs)
 
     @property
     def n_features(self) -> int:
@@ -151,7 +154,14 @@ class Learner:
         return self.engine.count_nonzero(occurred)
 
     def learn(
-        self, rows: RowBlock, qid: Any = None, *, n_features: int = 0, count: bool = True, undo: bool = True
+        self,
+        rows: RowBlock,
+        qid: Any = None,
+        *,
+        n_features: int = 0,
+        count: bool = True,
+        undo: bool = True,
+        repeated: bool = False,
     ) -> Array:
         """Learn the rows in order; return the scores before each was learned. A refused block changes nothing.
 
@@ -167,6 +177,9 @@ class Learner:
         undo : bool
             Restore the model if it diverges. False saves the time of a copy where the learner is discarded after an
             error.
+        repeated : bool
+            Whether the rows have been learned before, in an earlier pass. Their predictions then say nothing about new
+            rows, so AutoFTRL learns no rates from them; all other algorithms learn them like any others.
 
         Raises
         ------
@@ -183,7 +196,7 @@ class Learner:
             self._grow(n_features, rows)
             if self._queries is not None:
                 return self._queries.learn(rows, qid, self.n_threads, each=self._count if count else None)
-            scores = self.engine.learn(rows, self.n_threads, reach)
+            scores = self.engine.learn(rows, self.n_threads, reach, repeated=repeated)
             if count:
                 self._count(scores, rows)
         except BaseException:
@@ -246,7 +259,13 @@ class Learner:
             self._queries.end_query()
 
     def _count(self, scores: Array, rows: RowBlock) -> None:
-        """Add the losses of these scores to the progressive loss."""
+        """Add the losses of these scores to the progressive loss, and warn once if it is out of all proportion."""
+        self._add_losses(scores, rows)
+        if is_too_large(self.progressive_loss, self.t, self._without_weights):
+            warn_of_scale(self.algorithm, self.progressive_loss, self.t, self._without_weights)
+            self._without_weights = 0.0
+
+    def _add_losses(self, scores: Array, rows: RowBlock) -> None:
         if self.engine.loss_kernel is not None:
             from .hogwild import add_losses
 
@@ -364,9 +383,13 @@ class Learner:
 
 
 def arrays_of(part: Any) -> Iterator[Array]:
-    """Yield the arrays among a part's attributes, those in a record too."""
+    """Yield the arrays among a part's attributes, those in a record and those of the engines of a trial too."""
     for value in vars(part).values() if part is not None else ():
-        yield from (one for one in (value if isinstance(value, tuple) else (value,)) if isinstance(one, np.ndarray))
+        for one in value if isinstance(value, tuple) else (value,):
+            if isinstance(one, np.ndarray):
+                yield one
+            elif hasattr(one, "layout"):
+                yield from arrays_of(one)
 
 
 def _checked_qid(qid: Any, n_rows: int) -> Array:
@@ -378,9 +401,24 @@ def _checked_qid(qid: Any, n_rows: int) -> Array:
     return array
 
 
+def _trial(learner: Learner, n_features: int) -> Engine:
+    """Return an engine that finds the scale of AutoFTRL."""
+    from .trial import TrialEngine
+
+    return TrialEngine(partial(_auto_engine, learner, n_features), learner.losses_of)
+
+
+def _auto_engine(learner: Learner, n_features: int, scale: str) -> CompiledEngine:
+    from .engine import CompiledEngine
+    from .layouts import AutoLayout
+
+    algorithm = AutoFTRL(learner.algorithm.penalty_weight, scale)  # type: ignore[attr-defined]
+    layout = AutoLayout(algorithm, learner.penalty, learner.loss, learner.n_outputs, learner.dtype.type)
+    return CompiledEngine(layout, n_features, learner.dtype, learner.fit_intercept)
+
+
 def _engine(learner: Learner, n_features: int) -> Engine:
     """Return the engine that can run these settings: a compiled one wherever a row can cost its non-zeros alone."""
-    from .dense import DenseEngine
     from .engine import CompiledEngine
     from .layouts import AutoLayout, AveragedLayout, MulticlassLayout, ScalarLayout, auto_parts
     from .plan import multiclass_plan, plan
@@ -393,6 +431,8 @@ def _engine(learner: Learner, n_features: int) -> Engine:
         if learner.average:
             raise ValueError("average=True: AutoFTRL moves all weights every round, so that no means are kept")
         if not isinstance(auto_parts(learner.algorithm, *parts[1:], n_outputs, dtype), str):
+            if learner.algorithm.scale == "auto":
+                return _trial(learner, n_features)
             layout = AutoLayout(learner.algorithm, *parts[1:], n_outputs, dtype)
     if layout is None and n_outputs > 1:
         several = multiclass_plan(*parts, n_outputs, dtype)
@@ -406,4 +446,6 @@ def _engine(learner: Learner, n_features: int) -> Engine:
             layout = AveragedLayout(made) if learner.average else ScalarLayout(made)
     if layout is not None:
         return CompiledEngine(layout, n_features, learner.dtype, learner.fit_intercept)
+    from .dense import DenseEngine
+
     return DenseEngine(*parts, n_features=n_features, n_outputs=n_outputs, fit_intercept=learner.fit_intercept)

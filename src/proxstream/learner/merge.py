@@ -44,7 +44,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.algorithms import Algorithm
+from ..core.algorithms import Algorithm, AutoFTRL
 from ..core.validation import Array
 from . import _auto as auto, _merge as kernel
 from .engine import CompiledEngine
@@ -56,6 +56,8 @@ def refusal(algorithm: Algorithm, engine: Any, average: bool = False) -> str:
     known = "RDA, AdaGrad(update='dual_averaging'), FTRLProximal and AutoFTRL"
     if average:
         return "the mean of the weights played is not a sum of what workers learn apart: average must be False"
+    if isinstance(algorithm, AutoFTRL) and algorithm.scale == "auto":
+        return "AutoFTRL(scale='auto') compares both scales on one stream: choose scale='feature' or 'global' here"
     if not isinstance(engine, CompiledEngine):
         return f"{algorithm!r} runs on dense vectors with this penalty or geometry; what adds up are {known}, compiled"
     return "" if engine.layout.adds_up else f"the state of {algorithm!r} is not a sum over rows, as that of {known} is"

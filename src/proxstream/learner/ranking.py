@@ -40,6 +40,10 @@ class RankingEngine:
     function of the rows and their order alone, wherever the stream is cut: inside a query, too. The rows of the query
     still open, and the generator's state, belong to what the engine remembers.
 
+    To AutoFTRL all pairs are rows learned before, from which no rates are learned. Neighbouring pairs share a row and
+    all pairs have the same label, so that slopes go on in one direction whether the stream drifts or not: rates learned
+    from them rise to their bounds, and order new queries worse than the rates of the start do.
+
     Parameters
     ----------
     engine : Engine
@@ -121,7 +125,7 @@ class RankingEngine:
             c = NO_WEIGHTS if len(rows.c) == 0 else pairs.c[:made]
             block = RowBlock(pairs.indptr, pairs.indices, pairs.data, np.ones(made), c).slice(0, made)
             try:
-                scores.append(self._engine.learn(block, n_threads))
+                scores.append(self._engine.learn(block, n_threads, repeated=True))
             except DivergedError as error:
                 raise DivergedError(max(int(pairs.later[error.row]) - known, 0)) from None
             if each is not None:

@@ -88,7 +88,7 @@ class OnlineLearner:
             with self._refusing():
                 self._move(*self.algorithm.step(self._state, self._at, c * g, self.penalty, c))
 
-    def learn(self, z: Any, y: Any, loss: Loss | str, weight: float = 1.0) -> float:
+    def learn(self, z: Any, y: Any, loss: Loss | str, weight: float = 1.0, *, repeated: bool = False) -> float:
         """Take one linear-model example (or the mean of a small batch of rows) and return the loss incurred.
 
         Parameters
@@ -100,8 +100,11 @@ class OnlineLearner:
             Such as "logistic" or losses.huber(0.5).
         weight : float
             As for `update`; the loss returned is without it.
+        repeated : bool
+            Whether the example has been learned before: AutoFTRL learns its rates on new ones only.
         """
-        example = self._example(z, y, losses.get(loss))._replace(c=_checks.number("weight", weight, low=0.0))
+        example = self._example(z, y, losses.get(loss))
+        example = example._replace(c=_checks.number("weight", weight, low=0.0), repeated=repeated)
         with self._refusing():
             suffered = float(np.mean(example.loss.value(example.p, example.y)))
             if example.c > 0.0:

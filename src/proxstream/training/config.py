@@ -16,7 +16,7 @@ import numpy as np
 from ..core import losses, parsing, validation as checks
 from ..data.labels import text_numbers
 from ..io import formats
-from ..io.bad_rows import BadRows
+from ..io.bad_rows import BadRows, bad_row_options
 from ..io.features.spec import FeatureSpec
 from ..io.types import MAX_FEATURES
 from ..learner.frozen import FrozenEngine
@@ -52,7 +52,7 @@ class TrainConfig:
     Everything that can be checked without reading the data is checked here; a ValueError names the option.
     """
 
-    data: tuple[str, ...]
+    data: tuple[Any, ...]  # paths, or opened pipes
     output: str
     format: str | None = None
     loss: str = "logistic"
@@ -89,6 +89,7 @@ class TrainConfig:
     initial_checksum: str | None = None
 
     def __post_init__(self) -> None:
+        self._split_algorithm()
         checks.integer("--passes", self.passes, low=1)
         checks.integer("--threads", self.threads, low=1)
         checks.integer("--early-stop", self.early_stop, low=0)
@@ -101,6 +102,15 @@ class TrainConfig:
         self.checkpoint_interval()
         self._check_classes()
         self._check_holdout()
+
+    def _split_algorithm(self) -> None:
+        """Turn parameters in the text of the algorithm, as in rda(gamma=2), into options."""
+        name, given = parsing.split_algorithm(self.algorithm)
+        for parameter in sorted(given.keys() & self.parameters.keys()):
+            option = f"--{parameter.replace('_', '-')}"
+            raise ValueError(f"{option} is given twice: as an option and in --algorithm {self.algorithm!r}")
+        object.__setattr__(self, "algorithm", name)
+        object.__setattr__(self, "parameters", {**self.parameters, **given})
 
     def _check_classes(self) -> None:
         kind = losses.get(self.loss).kind
@@ -275,16 +285,6 @@ class TrainConfig:
                 f"--checkpoint must be a number of rows such as 100000, or of seconds such as 30s, got {text!r}"
             ) from None
         return rows, seconds
-
-
-def bad_row_options(on_error: str, quarantine: str | None = None) -> dict[str, Any]:
-    """Return the options of `open_stream` for `--on-error` and `--quarantine`, which implies skipping.
-
-    >>> bad_row_options("stop", "bad.txt")
-    {'on_error': 'quarantine', 'quarantine': 'bad.txt'}
-    """
-    checks.one_of("--on-error", on_error, ("stop", "skip"))
-    return {"on_error": on_error if quarantine is None else "quarantine", "quarantine": quarantine}
 
 
 def parse_classes(text: str) -> tuple[float, ...] | tuple[str, ...]:

@@ -12,7 +12,6 @@ import numpy as np
 from ..core.validation import Array
 from ..data.rowblock import RowBlock
 from ..learner.learner import Learner
-from ..learner.ranking import RankingEngine
 from .report import Pass
 
 
@@ -48,8 +47,7 @@ def total_losses(learner: Learner, several: Iterable[tuple[RowBlock, Array | Non
         nonlocal sums
         sums = add_losses(sums, learner.losses_of(scores, rows.y), rows.c)
 
-    predictor: Any = _PredictOnly(learner)
-    pairs = RankingEngine(predictor) if learner.ranking else None
+    pairs = _pairs_of(learner) if learner.ranking else None
     for block, qid in several:
         rows = block._replace(data=block.data.astype(learner.dtype, copy=False))
         if pairs is None:
@@ -59,11 +57,19 @@ def total_losses(learner: Learner, several: Iterable[tuple[RowBlock, Array | Non
     return sums
 
 
+def _pairs_of(learner: Learner) -> Any:
+    """Return what makes pairs of the rows of a query."""
+    from ..learner.ranking import RankingEngine
+
+    predictor: Any = _PredictOnly(learner)
+    return RankingEngine(predictor)
+
+
 class _PredictOnly:
     """An engine whose `learn` only predicts: gives the losses of pairs without learning them."""
 
     def __init__(self, learner: Learner) -> None:
-        self.learn = lambda rows, n_threads: learner.predict(rows)
+        self.learn = lambda rows, n_threads, repeated: learner.predict(rows)
 
 
 def is_best(passes: list[Pass]) -> bool:

@@ -9,36 +9,40 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
+from ..core.validation import Array
 from ..io import Position, open_stream
-from ..io.features.featurizer import Featurizer
 from ..io.features.spec import FeatureSpec
+from ..io.formats import NUMBERED
 from ..learner.divergence import check_finite
 from ..learner.learner import Learner
 from ..models.model import Model
 from . import holdout, report
-from .checkpoint import Checkpoint, CheckpointStore
+from .checkpoint import CheckpointStore
 from .config import TrainConfig
 from .report import Line, Pass
-from .session import NoRowsError, Session
+from .session import BaseSession, NoRowsError, Session, under
 
-NUMBERED = {"svmlight", "cache"}  # formats whose features are numbers
+if TYPE_CHECKING:
+    from ..io.features.featurizer import Featurizer
+
+NAMES = "names."  # prefix of arrays of feature names in a checkpoint
 
 
 class Watch(Protocol):
     """Receives the progress of a run."""
 
-    def on_start(self, run: Run) -> None:
+    def on_start(self, run: BaseRun) -> None:
         """Reading starts."""
 
-    def on_line(self, line: Line, run: Run) -> None:
+    def on_line(self, line: Line, run: BaseRun) -> None:
         """A line of the table is due."""
 
-    def on_pass(self, ended: Pass, run: Run) -> None:
+    def on_pass(self, ended: Pass, run: BaseRun) -> None:
         """A pass has ended."""
 
-    def on_chunk(self, run: Run) -> None:
+    def on_chunk(self, run: BaseRun) -> None:
         """A chunk has been learned."""
 
 
@@ -46,8 +50,130 @@ class OutputError(OSError):
     """The model file cannot be written; raised before training starts."""
 
 
-class Run:
-    """One training run.
+class BaseRun:
+    """A run that writes a model, whoever learns the rows: `Run` in this process, `cluster.train.ClusterRun` in lanes.
+
+    A subclass sets `session`, learns in `_learn`, and names its files.
+
+    Parameters
+    ----------
+    config : TrainConfig
+    watch : Watch
+    """
+
+    session: BaseSession
+    checkpoints: CheckpointStore
+    names: Sequence[str]  # of the files
+    formats: Sequence[str]
+    n_bytes: int | None  # of the files, if known
+
+    def __init__(self, config: TrainConfig, watch: Watch) -> None:
+        self.config, self.watch = config, watch
+        self.resumed = self.finished = False
+
+    def __call__(self) -> None:
+        """Run to the end and write the model; do nothing if `resume` finds a model that this run would write."""
+        if self.config.resume and not self.resumed and self._is_finished():
+            return
+        self.watch.on_start(self)
+        try:
+            self._learn()
+        except NoRowsError:
+            more = f", {self.skipped:,} skipped" if self.skipped else ""
+            raise NoRowsError(f"{', '.join(self.names)}: no rows to learn from{more}") from None
+        self.write()
+        self.checkpoints.clear()
+
+    def _is_finished(self) -> bool:
+        """Return whether the model exists already."""
+        return False
+
+    def _learn(self) -> None:
+        """Learn all passes."""
+        raise NotImplementedError
+
+    @property
+    def skipped(self) -> int:
+        """Skipped rows: bad rows, and rows with labels that the loss does not accept."""
+        raise NotImplementedError
+
+    def _position(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """Return what a checkpoint has beside the session, as JSON values and arrays."""
+        raise NotImplementedError
+
+    def save_checkpoint(self) -> None:
+        """Write a checkpoint now."""
+        header, arrays = self._position()
+        header, arrays = {"session": self.session.record(), **header}, self.session.arrays() | arrays
+        self.checkpoints.save(header, arrays, self.session.progress.all_rows)
+
+    def _reports(self) -> dict[str, Any]:
+        """Return the functions that a session calls."""
+        return {
+            "on_line": lambda line: self.watch.on_line(line, self),
+            "on_pass": lambda ended: self.watch.on_pass(ended, self),
+        }
+
+    # ---- the model
+
+    def write(self) -> None:
+        """Write the model after checking that all of its numbers are finite."""
+        from ..models import file as modelfile
+
+        check_finite(self.session.learner, ", ".join(self.names))
+        modelfile.save(self.model(), self.config.output, weights_only=self.config.weights_only)
+
+    def model(self) -> Model:
+        """Return the current model; it does not depend on the clock, the machine, or interruptions."""
+        session, (spec, names) = self.session, self._features_and_names()
+        return Model(
+            session.learner,
+            classes=session.classes,
+            features=None if spec is None else spec.to_json(),
+            names=names,
+            reading=self._reading(),
+            history=[report.as_record(entry) for entry in _merge(session.lines, session.passes)],
+            summary={**self.summary, "options": self.config.command_line(), **self._origin()},
+        )
+
+    def _features_and_names(self) -> tuple[FeatureSpec | None, dict[str, Array]]:
+        """Return how features are made, None where they are numbers, and their names."""
+        raise NotImplementedError
+
+    def _origin(self) -> dict[str, Any]:
+        """Return what the summary in the model says about the data that were read."""
+        raise NotImplementedError
+
+    def _reading(self) -> dict[str, Any]:
+        """Return how new data are to be read: rows with an index 0 are not those of data that count from 1."""
+        reading: dict[str, Any] = {"zero_based": self.config.zero_based}
+        if self.config.zero_based and set(self.formats) == {"svmlight"} and not self.session.progress.index_zero:
+            reading["min_index"] = 1
+        return reading
+
+    @cached_property
+    def summary(self) -> dict[str, Any]:
+        """The result of the run in numbers."""
+        session, learner = self.session, self.session.learner
+        summary: dict[str, Any] = {
+            "rows": session.progress.all_rows,
+            "skipped": self.skipped,
+            "passes": len(session.passes),
+            "progressive_loss": session.progressive_loss,
+        }
+        if session.progress.zeros and session.progress.negatives and session.labels.default:
+            summary["negative_labels"] = [-1, 0]
+        best = session.tally.best_constant()
+        if best is not None:
+            value = best.value if learner.n_outputs > 1 else report.prediction(learner.loss, best.value)
+            summary |= {"best_constant": session.shown(value), "best_constant_loss": best.loss}
+        summary |= session.tally.facts()
+        summary |= holdout.summary(session.passes, bool(self.config.early_stop))
+        return summary | {"nonzeros": learner.count_nonzero(), "weights": learner.n_features * learner.n_outputs}
+
+
+class Run(BaseRun):
+    """A training run in this process.
 
     Parameters
     ----------
@@ -57,16 +183,25 @@ class Run:
         A trained one to continue with.
     """
 
+    session: Session
+
     def __init__(self, config: TrainConfig, watch: Watch, learner: Learner | None = None) -> None:
-        self.config, self.watch = config, watch
-        self.checkpoints = CheckpointStore(config.output, config.settings(), *config.checkpoint_interval())
-        checkpoint = self._find_checkpoint()
+        super().__init__(config, watch)
+        rows, seconds = config.checkpoint_interval()
+        self.checkpoints = CheckpointStore(f"{config.output}.ckpt", config.settings(), rows=rows, seconds=seconds)
+        checkpoint = None
+        if config.resume:
+            self.checkpoints.sweep()
+            checkpoint = self.checkpoints.find()
         self._features: Any = config.features
-        if checkpoint is not None and checkpoint.features is not None:
-            self._features = Featurizer(FeatureSpec.from_json(checkpoint.features), config.dtype)
-            self._features.restore(checkpoint.names)
+        if checkpoint is not None and checkpoint[0]["features"] is not None:
+            from ..io.features.featurizer import Featurizer
+
+            self._features = Featurizer(FeatureSpec.from_json(checkpoint[0]["features"]), config.dtype)
+            self._features.restore(under(NAMES, checkpoint[1]))
         self.stream = self._open(config.data, config.stream_options())
-        if not set(self.stream.formats) <= NUMBERED:
+        self.names, self.formats, self.n_bytes = self.stream.names, self.stream.formats, self.stream.n_bytes
+        if not set(self.formats) <= NUMBERED:
             self._features = self.stream.featurizer
         self._held_out = None
         if config.holdout_file is not None:
@@ -76,33 +211,25 @@ class Run:
             config.labels(),
             config.plan(),
             held_out=self._held_out,
-            on_line=lambda line: watch.on_line(line, self),
-            on_pass=lambda ended: watch.on_pass(ended, self),
             on_chunk=self._after_chunk,
+            **self._reports(),
         )
-        self.resumed, self.finished, self.skipped = checkpoint is not None, False, 0
         if checkpoint is not None:
-            self.session.restore(checkpoint.session, checkpoint.arrays)
-
-    def _find_checkpoint(self) -> Checkpoint | None:
-        """Return the checkpoint to resume from."""
-        if not self.config.resume:
-            return None
-        self.checkpoints.sweep()
-        return self.checkpoints.find()
+            self.resumed = True
+            self.session.restore(checkpoint[0]["session"], checkpoint[1])
 
     def _open(self, data: tuple[str, ...], reading: dict[str, Any]) -> Any:
         return open_stream(list(data), self.config.format, features=self._features, **reading)
 
     def _new_learner(self) -> Learner:
         """Return a new learner with as many features as hashing makes; one that cannot grow needs their number."""
-        from ..learner.dense import DenseEngine
+        from ..learner.engine import CompiledEngine
 
         spec = self.featurizer.spec if self.featurizer is not None else None
         if spec is not None and spec.bits is not None:
             return self.config.learner(1 << spec.bits)
         learner = self.config.learner()
-        if not isinstance(learner.engine, DenseEngine):
+        if isinstance(learner.engine, CompiledEngine):
             return learner
         if not self.stream.rereadable:
             raise ValueError(
@@ -119,21 +246,8 @@ class Run:
             if stream is not None:
                 stream.close()
 
-    def __call__(self) -> None:
-        """Run to the end and write the model; do nothing if `resume` finds a model that this run would write."""
-        session = self.session
-        if self.config.resume and not self.resumed and self._is_finished():
-            return
-        self.watch.on_start(self)
-        try:
-            session.run(self.stream)
-        except NoRowsError:
-            skipped = self.stream.skipped + session.progress.bad_labels
-            more = f", {skipped:,} skipped" if skipped else ""
-            raise NoRowsError(f"{', '.join(self.stream.names)}: no rows to learn from{more}") from None
-        self.skipped = self.stream.skipped + session.progress.bad_labels
-        self.write()
-        self.checkpoints.clear()
+    def _learn(self) -> None:
+        self.session.run(self.stream)
 
     def _is_finished(self) -> bool:
         """Return whether the model exists already, trained with these settings on exactly these rows.
@@ -157,12 +271,21 @@ class Run:
         """Stop between two chunks; safe to call from a signal handler."""
         self.session.stop()
 
-    def save_checkpoint(self) -> None:
-        """Write a checkpoint now."""
-        self.checkpoints.save(self.session, self.featurizer)
+    @property
+    def skipped(self) -> int:
+        """Skipped rows."""
+        return int(self.stream.skipped) + self.session.progress.bad_labels
+
+    def _position(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """Return the features; the reader is ahead, so only names from rows that the session has seen are saved."""
+        featurizer = self.featurizer
+        if featurizer is None:
+            return {"features": None}, {}
+        names = featurizer.arrays(self.session.progress.position.names)
+        return {"features": featurizer.spec.to_json()}, {f"{NAMES}{name}": array for name, array in names.items()}
 
     def _after_chunk(self) -> None:
-        if self.checkpoints.is_due(self.session):
+        if self.checkpoints.is_due(self.session.progress.all_rows):
             self.save_checkpoint()
         self.watch.on_chunk(self)
 
@@ -172,59 +295,12 @@ class Run:
         featurizer: Featurizer | None = self.stream.used_featurizer
         return featurizer
 
-    # ---- the model
+    def _features_and_names(self) -> tuple[FeatureSpec | None, dict[str, Array]]:
+        featurizer = self.featurizer
+        return (None, {}) if featurizer is None else (featurizer.spec, featurizer.arrays())
 
-    def write(self) -> None:
-        """Write the model after checking that all of its numbers are finite."""
-        from ..models import file as modelfile
-
-        check_finite(self.session.learner, ", ".join(self.stream.names))
-        modelfile.save(self.model(), self.config.output, weights_only=self.config.weights_only)
-
-    def model(self) -> Model:
-        """Return the current model; it does not depend on the clock, the machine, or interruptions."""
-        session, config, featurizer = self.session, self.config, self.featurizer
-        return Model(
-            session.learner,
-            classes=session.classes,
-            features=None if featurizer is None else featurizer.spec.to_json(),
-            names={} if featurizer is None else featurizer.arrays(),
-            reading=self._reading(),
-            history=[report.as_record(entry) for entry in _merge(session.lines, session.passes)],
-            summary={**self.summary, "options": config.command_line(), "end_of_input": list(session.progress.position)},
-        )
-
-    def _reading(self) -> dict[str, Any]:
-        """Return how new data are to be read: rows with an index 0 are not those of data that count from 1."""
-        reading: dict[str, Any] = {"zero_based": self.config.zero_based}
-        if self.config.zero_based and set(self.stream.formats) == {"svmlight"} and not self.session.progress.index_zero:
-            reading["min_index"] = 1
-        return reading
-
-    @cached_property
-    def summary(self) -> dict[str, Any]:
-        """The result of the run in numbers."""
-        session = self.session
-        summary: dict[str, Any] = {
-            "rows": session.progress.all_rows,
-            "skipped": self.skipped,
-            "passes": len(session.passes),
-            "progressive_loss": session.progressive_loss,
-        }
-        if session.progress.zeros and session.progress.negatives and session.labels.default:
-            summary["negative_labels"] = [-1, 0]
-        best = session.tally.best_constant()
-        if best is not None:
-            summary |= {"best_constant": self._shown(best.value), "best_constant_loss": best.loss}
-        summary |= session.tally.facts()
-        summary |= holdout.summary(session.passes, bool(self.config.early_stop))
-        learner = session.learner
-        return summary | {"nonzeros": learner.count_nonzero(), "weights": learner.n_features * learner.n_outputs}
-
-    def _shown(self, score: float) -> float:
-        """Return a constant score as a prediction: for several classes, the class."""
-        learner, classes = self.session.learner, self.session.labels.classes
-        return classes[int(score)] if learner.n_outputs > 1 else report.prediction(learner.loss, score)
+    def _origin(self) -> dict[str, Any]:
+        return {"end_of_input": list(self.session.progress.position)}
 
 
 def _merge(lines: Sequence[Line], passes: Sequence[Pass]) -> list[Line | Pass]:

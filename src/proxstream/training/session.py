@@ -13,8 +13,8 @@ and returns the score that it had for them at that point.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Protocol
 
@@ -97,8 +97,11 @@ class Progress:
     done: bool = False
 
 
-class Session:
-    """One training run.
+class BaseSession:
+    """The state of one training run, whoever learns the rows: counters, lines of the table, passes, the best state.
+
+    Its drivers are `Session`, which reads a stream, and that of `cluster.train`, whose rows are learned in lanes. A
+    driver adds to `progress` and `tally`, and calls `report_line` and `end_pass`.
 
     Parameters
     ----------
@@ -106,10 +109,7 @@ class Session:
         New, or already trained.
     labels : Labels
     plan : Plan
-    held_out : Source, optional
-        Rows to predict after each pass.
     on_line, on_pass : function of a Line, of a Pass
-    on_chunk : function, called between two chunks
     """
 
     def __init__(
@@ -118,29 +118,26 @@ class Session:
         labels: Labels,
         plan: Plan | None = None,
         *,
-        held_out: Source | None = None,
         on_line: Callable[[Line], None] | None = None,
         on_pass: Callable[[Pass], None] | None = None,
-        on_chunk: Callable[[], None] | None = None,
     ) -> None:
         self.learner, self.labels, self.plan = learner, labels, plan or Plan()
-        if learner.ranking and self.plan.held_out:
-            raise ValueError("part of a query cannot be held out; hold out a separate file")
         self.progress = Progress(pass_start=learner.loss_sums, last_line=learner.loss_sums)
-        self.loss_sums_before = learner.loss_sums
         self.lines: list[Line] = []
         self.passes: list[Pass] = []
         self.tally = metrics.tally(learner.loss, learner.n_outputs, ranking=learner.ranking)
         self.best: dict[str, Array] = {}
-        self._held_out = held_out
-        self._on_line, self._on_pass, self._on_chunk = on_line, on_pass, on_chunk
-        self._occurred: Array | None = np.empty(0, np.int32) if learner.t == 0 else None
-        self._waiting = self._stop = False
+        self._on_line, self._on_pass = on_line, on_pass
+
+    @property
+    def loss_sums(self) -> tuple[float, float]:
+        """The sums of loss and weight to which those at the start of the pass are compared."""
+        return self.learner.loss_sums
 
     @property
     def mean_loss(self) -> float:
         """The mean loss of this pass so far."""
-        return holdout.mean(self.learner.loss_sums, self.progress.pass_start)
+        return holdout.mean(self.loss_sums, self.progress.pass_start)
 
     @property
     def progressive_loss(self) -> float:
@@ -152,7 +149,124 @@ class Session:
         """The labels of the classes as the data have them; empty for regression and ranking."""
         return self.labels.observed_classes(zeros=self.progress.zeros, negatives=self.progress.negatives)
 
-    # ---- running
+    def shown(self, prediction: float) -> float:
+        """Return a prediction as it is shown: of several classes, the label instead of the number."""
+        return self.labels.classes[int(prediction)] if self.learner.n_outputs > 1 else prediction
+
+    def report_line(self, label: float, scores: Sequence[Any] | Array, features: int, nonzeros: int) -> None:
+        """Report a line about the last row, whose scores are the last ones; those of a ranker are of pairs."""
+        progress, sums, ranking = self.progress, self.loss_sums, self.learner.ranking
+        line = Line(
+            number=progress.number + 1,
+            rows=progress.rows,
+            mean_loss=self.mean_loss,
+            since_last=holdout.mean(sums, progress.last_line),
+            label=label,
+            prediction=math.nan if ranking else self.shown(report.prediction(self.learner.loss, scores[-1])),
+            features=features,
+            nonzeros=nonzeros,
+        )
+        progress.last_line = sums
+        self.lines.append(line)
+        if self._on_line is not None:
+            self._on_line(line)
+
+    def end_pass(self) -> None:
+        """Report the pass, keep the state if it is the best, and prepare the next pass unless the session is done."""
+        progress, learner, plan = self.progress, self.learner, self.plan
+        if progress.rows == 0:
+            raise NoRowsError("there are no rows to learn from")
+        ended = Pass(progress.number + 1, progress.rows, self.mean_loss, holdout.mean(progress.held_out))
+        self.passes.append(ended)
+        if self._on_pass is not None:
+            self._on_pass(ended)
+        if progress.number > 0:
+            self._drop_losses()
+        if plan.early_stop and holdout.is_best(self.passes):
+            progress.best_pass, self.best = progress.number, learner.state_dict()
+        waited = progress.number - progress.best_pass
+        progress.done = progress.number + 1 >= plan.passes or 0 < plan.early_stop <= waited
+        if not progress.done:
+            learner.end_query()
+            number = progress.number + 1
+            self.progress = replace(progress, number=number, rows=0, position=Position(), held_out=(0.0, 0.0))
+            self.progress.pass_start = self.progress.last_line = self.loss_sums
+        elif self.best:
+            learner.load_state_dict(self.best)
+            self.best = {}
+
+    def _drop_losses(self) -> None:
+        """Drop the losses of this pass from those of the learner, which are of rows seen for the first time."""
+        self.learner.loss_sums = self.progress.pass_start
+
+    def losses_of(self, chunks: Iterable[Chunk], names: Sequence[str]) -> tuple[float, float]:
+        """Return the sums of loss and weight over chunks of these files, which are not learned."""
+        skip = self.plan.skip_bad
+        rows = ((self.labels.read_chunk(chunk, names, skip=skip).rows, chunk.qid) for chunk in chunks)
+        return holdout.total_losses(self.learner, rows)
+
+    # ---- state
+
+    def arrays(self) -> dict[str, Array]:
+        """Return the arrays of the session, including those of the learner, without copying."""
+        found = {f"learner.{name}": array for name, array in self.learner.state_dict(copy=False).items()}
+        found |= {f"tally.{name}": array for name, array in self.tally.arrays.items()}
+        return found | {f"best.{name}": array for name, array in self.best.items()}
+
+    def record(self) -> dict[str, Any]:
+        """Return the counters of the session as JSON values."""
+        return asdict(self.progress) | {
+            "position": list(self.progress.position),
+            "first_pass_end": None if self.progress.first_pass_end is None else list(self.progress.first_pass_end),
+            "lines": [_plain(line) for line in self.lines],
+            "passes": [_plain(one) for one in self.passes],
+        }
+
+    def restore(self, record: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
+        """Restore the state that `record` and `arrays` returned in a session with the same settings."""
+        values = dict(record)
+        self.lines = [Line(*_floats(line)) for line in values.pop("lines")]
+        self.passes = [Pass(*_floats(one)) for one in values.pop("passes")]
+        pairs: dict[str, Any] = {name: _pair(values.pop(name)) for name in ("pass_start", "last_line", "held_out")}
+        end = values.pop("first_pass_end", None)
+        pairs["first_pass_end"] = None if end is None else Position(*end)
+        self.progress = Progress(position=Position(*values.pop("position")), **pairs, **values)
+        self.learner.load_state_dict(under("learner.", arrays))
+        self.best = under("best.", arrays)
+        metrics.restore(self.tally, under("tally.", arrays))
+
+
+class Session(BaseSession):
+    """A session that reads a stream; parameters as of `BaseSession`, and two more.
+
+    Parameters
+    ----------
+    held_out : Source, optional
+        Rows to predict after each pass.
+    on_chunk : function, called between two chunks
+    """
+
+    def __init__(
+        self,
+        learner: Learner,
+        labels: Labels,
+        plan: Plan | None = None,
+        *,
+        held_out: Source | None = None,
+        on_chunk: Callable[[], None] | None = None,
+        **reports: Any,
+    ) -> None:
+        super().__init__(learner, labels, plan, **reports)
+        if learner.ranking and self.plan.held_out:
+            raise ValueError("part of a query cannot be held out; hold out a separate file")
+        self._held_out, self._on_chunk = held_out, on_chunk
+        self._occurred: Array | None = np.empty(0, np.int32) if learner.t == 0 else None
+        self._waiting = self._stop = False
+
+    def restore(self, record: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
+        """Restore the state that `record` and `arrays` returned in a session with the same settings."""
+        super().restore(record, arrays)
+        self._occurred = None
 
     def run(self, source: Source) -> None:
         """Read the source to its end, pass after pass, from the current position."""
@@ -163,7 +277,10 @@ class Session:
                 if self._on_chunk is not None:
                     self._on_chunk()
             self._check_unchanged(source)
-            self._end_pass()
+            if self._held_out is not None and self.progress.rows:
+                chunks = self._wait_for(self._held_out.chunks(Position()))
+                self.progress.held_out = self.losses_of(chunks, self._held_out.names)
+            self.end_pass()
 
     def _check_unchanged(self, source: Source) -> None:
         """Raise a DataError if a later pass read other data than the first.
@@ -230,7 +347,8 @@ class Session:
             progress.all_rows += stop - start
             progress.n_bytes = n_bytes + chunk.n_bytes * stop // rows.n_rows
             if report.is_line_due(progress.rows, plan.every):
-                self._report_line(piece, scores, float(given[stop - 1]))
+                features = int(piece.indptr[-1] - piece.indptr[-2])
+                self.report_line(float(given[stop - 1]), scores, features, self.learner.count_nonzero(self._occurred))
             start = stop
         progress.n_bytes = n_bytes + chunk.n_bytes
 
@@ -239,7 +357,7 @@ class Session:
         progress, learner, first = self.progress, self.learner, self.progress.number == 0
         held = self._held_out_rows(rows.n_rows)
         learned = rows if held is None else rows._replace(c=np.where(held, 0.0, rows.weights()))
-        scores = learner.learn(learned, qid, undo=False)
+        scores = learner.learn(learned, qid, undo=False, repeated=not first)
         self._track_features(rows)
         if held is not None:
             out = np.flatnonzero(held)
@@ -263,117 +381,6 @@ class Session:
         share = self.plan.held_out
         return holdout.held_out_rows(share, self.progress.rows, n_rows) if share else None
 
-    def _report_line(self, rows: RowBlock, scores: Array, label: float) -> None:
-        """Report a line about the last of these rows."""
-        progress, learner = self.progress, self.learner
-        sums = learner.loss_sums
-        line = Line(
-            number=progress.number + 1,
-            rows=progress.rows,
-            mean_loss=holdout.mean(sums, progress.pass_start),
-            since_last=holdout.mean(sums, progress.last_line),
-            label=label,
-            prediction=self._prediction(scores),
-            features=int(rows.indptr[-1] - rows.indptr[-2]),
-            nonzeros=learner.count_nonzero(self._occurred),
-        )
-        progress.last_line = sums
-        self.lines.append(line)
-        if self._on_line is not None:
-            self._on_line(line)
-
-    def _prediction(self, scores: Array) -> float:
-        """Return the prediction for the last row; NaN for a ranker, whose scores are those of pairs."""
-        if self.learner.ranking:
-            return math.nan
-        value = report.prediction(self.learner.loss, scores[-1])
-        return self.labels.classes[int(value)] if self.learner.n_outputs > 1 else value
-
-    # ---- passes
-
-    def _end_pass(self) -> None:
-        progress, learner, plan = self.progress, self.learner, self.plan
-        if progress.rows == 0:
-            raise NoRowsError("there are no rows to learn from")
-        if self._held_out is not None:
-            progress.held_out = self._held_out_losses(self._held_out)
-        ended = Pass(progress.number + 1, progress.rows, self.mean_loss, holdout.mean(progress.held_out))
-        self.passes.append(ended)
-        if self._on_pass is not None:
-            self._on_pass(ended)
-        if progress.number > 0:  # the progressive loss counts rows seen for the first time
-            learner.loss_sums = progress.pass_start
-        if plan.early_stop:
-            self._keep_best()
-        waited = progress.number - progress.best_pass
-        progress.done = progress.number + 1 >= plan.passes or 0 < plan.early_stop <= waited
-        if progress.done:
-            if self.best:
-                learner.load_state_dict(self.best)
-                self.best = {}
-            return
-        learner.end_query()
-        self.progress = Progress(
-            number=progress.number + 1,
-            all_rows=progress.all_rows,
-            n_bytes=progress.n_bytes,
-            bad_labels=progress.bad_labels,
-            first_pass_end=progress.first_pass_end,
-            pass_start=learner.loss_sums,
-            last_line=learner.loss_sums,
-            best_pass=progress.best_pass,
-            zeros=progress.zeros,
-            index_zero=progress.index_zero,
-            negatives=progress.negatives,
-        )
-
-    def _keep_best(self) -> None:
-        """Remember the model if no earlier pass has a held-out loss as low."""
-        if holdout.is_best(self.passes):
-            self.progress.best_pass = self.progress.number
-            self.best = self.learner.state_dict()
-
-    def _held_out_losses(self, source: Source) -> tuple[float, float]:
-        """Return the sums of loss and weight over the held-out file."""
-        skip, chunks = self.plan.skip_bad, self._wait_for(source.chunks(Position()))
-        rows = ((self.labels.read_chunk(chunk, source.names, skip=skip).rows, chunk.qid) for chunk in chunks)
-        return holdout.total_losses(self.learner, rows)
-
-    # ---- state
-
-    def arrays(self) -> dict[str, Array]:
-        """Return the arrays of the session, including those of the learner, without copying."""
-        found = {f"learner.{name}": array for name, array in self.learner.state_dict(copy=False).items()}
-        found |= {f"tally.{name}": array for name, array in self.tally.arrays.items()}
-        return found | {f"best.{name}": array for name, array in self.best.items()}
-
-    def record(self) -> dict[str, Any]:
-        """Return the counters of the session as JSON values."""
-        progress = asdict(self.progress) | {
-            "position": list(self.progress.position),
-            "loss_sums_before": list(self.loss_sums_before),
-        }
-        return progress | {
-            "first_pass_end": None if self.progress.first_pass_end is None else list(self.progress.first_pass_end),
-            "lines": [plain(line) for line in self.lines],
-            "passes": [plain(one) for one in self.passes],
-        }
-
-    def restore(self, record: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
-        """Restore the state that `record` and `arrays` returned in a session with the same settings."""
-        self._occurred = None
-        values = dict(record)
-        self.lines = [Line(*floats(line)) for line in values.pop("lines")]
-        self.passes = [Pass(*floats(one)) for one in values.pop("passes")]
-        self.loss_sums_before = _pair(values.pop("loss_sums_before"))
-        pairs: dict[str, Any] = {name: _pair(values.pop(name)) for name in ("pass_start", "last_line", "held_out")}
-        end = values.pop("first_pass_end", None)
-        pairs["first_pass_end"] = None if end is None else Position(*end)
-        self.progress = Progress(position=Position(*values.pop("position")), **pairs, **values)
-        self.learner.load_state_dict(under("learner.", arrays))
-        self.best = under("best.", arrays)
-        metrics.restore(self.tally, under("tally.", arrays))
-
 
 def under(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
     """Return the arrays whose names start with the prefix, without it."""
@@ -389,11 +396,11 @@ def _pair(values: Any) -> tuple[float, float]:
     return float(first), float(second)
 
 
-def plain(record: tuple[Any, ...]) -> list[Any]:
+def _plain(record: tuple[Any, ...]) -> list[Any]:
     """Return a record as JSON values: NaN becomes null."""
     return [None if isinstance(value, float) and math.isnan(value) else value for value in record]
 
 
-def floats(values: list[Any]) -> list[Any]:
-    """Invert `plain`: null becomes NaN."""
+def _floats(values: list[Any]) -> list[Any]:
+    """Invert `_plain`: null becomes NaN."""
     return [math.nan if value is None else value for value in values]

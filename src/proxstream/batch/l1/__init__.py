@@ -34,6 +34,8 @@ from .sweeps import Step, Sweeps
 NEAR = 0.9  # part of l1 from which |G_j| makes a resting feature worth looking at
 TENTH = 0.1  # of the first violations: there an epoch ends
 MOST_STEPS = 50
+LONGEST, SHORTEST = 0.3, 20.0  # an epoch, in parts of all the steps before it, and in passes over the data
+SETTLING = 0.002  # part of P by which an epoch may have lowered it where projections begin
 STALLED, STUCK = 8, 30  # epochs without progress where the gap is small, and where it is not
 
 
@@ -81,6 +83,8 @@ def _solve(
             proof.offer(slopes, at.w)
         proof.offer(at.theta, at.w)
         nnz = int(np.count_nonzero(at.w[: len(kept)]))
+        if _settling(trace, at.primal):
+            proof.project(trace.tol, descent.seconds, descent.sweeps.face.preconditioner)
         done = trace.certify(epoch, at.primal, proof.dual, nnz)
         if done or epoch >= max_epochs or _stalled(trace):
             break
@@ -89,6 +93,11 @@ def _solve(
     coef = np.zeros(problem.n_features)
     coef[kept] = at.w[: len(kept)]
     return Solution(coef, float(at.w[-1]) if problem.fit_intercept else 0.0, proof.alpha, trace.history, done)
+
+
+def _settling(trace: Trace, primal: float) -> bool:
+    """Return whether the weights are near enough to the optimum for a projection of their slopes to prove anything."""
+    return bool(trace.history) and trace.history[-1].primal - primal <= SETTLING * abs(primal)
 
 
 def _stalled(trace: Trace) -> bool:
@@ -144,6 +153,12 @@ class _Descent:
         self.at, self.tol = at, tol
         self.sweeps = Sweeps(at, seed)
         self.gram: Gram | None = None
+        self._gram_seconds = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of all steps so far, by the cost model."""
+        return self.sweeps.seconds + self.sweeps.face.seconds + self._gram_seconds
 
     def improve(self, alive: Array, G: Array) -> Array | None:
         """Take steps until a tenth of the violations is left; return the slopes of the last model if it was trusted."""
@@ -152,11 +167,13 @@ class _Descent:
         violations(alive, at.w, G, at.psi.l1, at.psi.l2, far)
         live = alive[(at.w[alive] != 0.0) | (np.abs(G[alive]) >= NEAR * at.psi.l1[alive])]
         target, slack = TENTH * float(far.sum()), float(far.max(initial=0.0))
-        step = None
+        step, start = None, self.seconds
         for _ in range(MOST_STEPS):
             step = self._step(live, slack)
             live, slack = step.live, step.largest
             if step.costly or step.total <= target or step.largest <= self._goal():
+                break
+            if self.seconds - start >= max(LONGEST * start, SHORTEST * cost.data_pass(float(at.columns.ptr[-1]))):
                 break
         return step.slopes if step is not None and step.length == 1.0 else None
 
@@ -170,17 +187,24 @@ class _Descent:
             new = self.gram.lacks(live)
             if len(new) <= 0.3 * len(self.gram.S) and len(new) + len(self.gram.S) <= gram.MOST_COLUMNS:
                 self.gram.extend(new)
-                return self.gram.step()
+                return self._gram_step(self.gram)
             self.gram = None
         if self._worth_a_gram(live):
             self.gram = Gram(self.at, np.sort(live))
-            return self.gram.step()
+            self._gram_seconds += self._gram_cost(live)
+            return self._gram_step(self.gram)
         return self.sweeps.step(live, slack, self._goal())
 
     def _worth_a_gram(self, live: Array) -> bool:
         settled = len(live) < 300 or len(live) <= 1.5 * np.count_nonzero(self.at.w)
         if len(live) > gram.MOST_COLUMNS or not settled:
             return False
+        return self.sweeps.seconds >= self._gram_cost(live)
+
+    def _gram_cost(self, live: Array) -> float:
         ptr = self.at.columns.ptr
-        seconds = cost.gram(len(self.at.z), float(np.sum(ptr[live + 1] - ptr[live])), len(live))
-        return bool(self.sweeps.seconds >= 0.3 * seconds)
+        return float(cost.gram(len(self.at.z), float(np.sum(ptr[live + 1] - ptr[live])), len(live)))
+
+    def _gram_step(self, gram: Gram) -> Step:
+        self._gram_seconds += cost.FACE_FACTOR * float(len(gram.S)) ** 3 + cost.FACE_PRODUCT * len(gram.X.data)
+        return gram.step()

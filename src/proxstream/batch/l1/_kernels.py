@@ -69,6 +69,18 @@ def beyond(G, chosen, s, l1, l2):
 
 
 @compiled
+def excess(G, chosen, x, l1, l2, out):
+    """Write how far G_j is beyond -(l2_j x_j +- l1_j), 0 where it is between; return the columns where it is not 0."""
+    found, k = chosen.copy(), 0
+    for j in chosen:
+        out[j] = G[j] - min(max(G[j], -l1[j]), l1[j]) + l2[j] * x[j]
+        if abs(out[j]) > 1e-14 * l1[j]:
+            found[k] = j
+            k += 1
+    return found[:k].copy()
+
+
+@compiled
 def not_ruled_out(G, chosen, w, q, s, radius, l1):
     """Return the chosen columns that have a weight, or s |G_j| + q_j radius >= l1_j."""
     kept, found = np.empty_like(chosen), 0

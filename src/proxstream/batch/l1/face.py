@@ -29,7 +29,7 @@ import numpy as np
 
 from ...core.validation import Array
 from ...data import _products as csr_products
-from .. import cost
+from .. import cost, projection
 from . import _cholesky as cholesky
 from ._cholesky import Lower
 from ._csc import Rows, by_rows
@@ -38,9 +38,14 @@ from .point import Point, Strengths
 
 MOST_ITERATIONS = 60
 MOST_ROUNDS = 12
+ITERATIONS_WITHOUT, MOST_ROUNDS_WITHOUT = 80, 3  # the same without factors
+ACCURACY_WITHOUT = 0.1
 ACCURACY = 1e-2  # part of the slopes, in the norm of the factors, that a solution of (1) may leave
 UNSETTLED = 0.02  # part of a face that wants to leave at once, from which on it is too early for factors
 STEPS = 50  # iterations of conjugate gradients, over a solution, with factors
+
+
+_NONE = np.empty(0, np.int64)
 
 
 class Direction(NamedTuple):
@@ -61,6 +66,15 @@ class Face:
         self.factors: Factors | None = None
         self.plan: Plan | None = None
         self.iterations = 0
+        self.seconds = 0.0  # by the cost model
+
+    @property
+    def preconditioner(self) -> projection.Preconditioner | None:
+        """The factors, if there are any, for systems of more columns."""
+        factors = self.factors
+        if factors is None:
+            return None
+        return projection.Preconditioner(factors.columns, factors.solve, factors.plan.seconds_per_solve)
 
     # -- factors, and when they are worth it -----------------------------------------------------
 
@@ -74,6 +88,7 @@ class Face:
         self._cover(F, exactly=True)
         plan = self.plan = Plan(self._rows, len(F))
         self.factors = Factors(self.at, F, self._rows, D, plan) if plan.possible else None
+        self.seconds += plan.seconds + plan.leaving if plan.possible else 0.0
         self.iterations = 0
         return self.factors
 
@@ -86,13 +101,18 @@ class Face:
                 return False
             self._cover(F, exactly=True)
             self.plan = Plan(self._rows, len(F))
-        iterations = self.plan.seconds_per_solve + cost.FACE_PRODUCT * len(self._rows.data)
-        return self.plan.possible and otherwise >= self.plan.seconds + STEPS * iterations
+        return self.plan.possible and otherwise >= self.plan.seconds + self.plan.leaving + STEPS * self._iteration_cost(
+            self.plan
+        )
+
+    def _iteration_cost(self, plan: Plan | None) -> float:
+        """Return the seconds of an iteration of conjugate gradients."""
+        return (plan.seconds_per_solve if plan is not None else 0.0) + cost.FACE_PRODUCT * len(self._rows.data)
 
     def _fresh(self, factors: Factors) -> bool:
         """Return whether the last step was cheap compared with new factors."""
-        iteration = factors.plan.seconds_per_solve + cost.FACE_PRODUCT * len(self._rows.data)
-        return self.iterations < max(8.0, 0.5 * factors.plan.seconds / iteration) and factors.room_to_leave
+        most = max(8.0, 0.5 * factors.plan.seconds / self._iteration_cost(factors.plan))
+        return self.iterations < most and factors.room_to_leave
 
     def _cover(self, F: Array, exactly: bool = False) -> None:
         """Store the columns F by rows, possibly with a few others."""
@@ -103,7 +123,7 @@ class Face:
 
     # -- a step ----------------------------------------------------------------------------------
 
-    def descend(self, factors: Factors, live: Array, u: Array, r: Array, D: Array) -> float:
+    def descend(self, factors: Factors | None, live: Array, u: Array, r: Array, D: Array) -> float:
         """Minimize the model over the face of u, in place; return by how much it fell."""
         at, n = self.at, len(r)
         self._cover(np.sort(live[u[live] != 0.0]))
@@ -116,8 +136,10 @@ class Face:
         h[h == 0.0] = 1.0
         start = np.append(u[self.columns], 0.0)
         x, v = start.copy(), np.zeros(n)
-        self.iterations, ways = 0, []
-        for _ in range(MOST_ROUNDS):
+        ways = []
+        if factors is not None:
+            self.iterations = 0
+        for _ in range(MOST_ROUNDS if factors is not None else MOST_ROUNDS_WITHOUT):
             slope = np.where(x != 0.0, g + psi.l2 * x + psi.l1 * np.sign(x), 0.0)
             step = self._direction(factors, slope, x != 0.0, h, psi.l2, D)
             ways.append((step, slope))
@@ -125,12 +147,13 @@ class Face:
             if not crosses.any():
                 x, v = x + step.d, v + step.v
                 break
-            if np.count_nonzero(crosses) > UNSETTLED * np.count_nonzero(x):
+            if factors is not None and np.count_nonzero(crosses) > UNSETTLED * np.count_nonzero(x):
                 self.factors, x, v = None, start, np.zeros(n)
                 break
-            drop, t = np.where(crosses, -x, 0.0), np.empty(n)
-            csr_products.hessian_times(X, 0.0, D, drop, 0, n, t, g)
-            x[crosses], v = 0.0, v + t
+            # With factors the others are solved for again; without, where that is dear, they keep their steps.
+            move, t = np.where(crosses, -x, 0.0 if factors is not None else step.d), np.empty(n)
+            csr_products.hessian_times(X, 0.0, D, move, 0, n, t, g)
+            x, v = np.where(crosses, 0.0, x + move), v + t
         fallen = _change(r, D, v, psi, start, x)
         if fallen >= 0.0:
             x, v = self._towards(*ways[0], start, psi, D)
@@ -140,13 +163,17 @@ class Face:
             r += D * v
         return max(-fallen, 0.0)
 
-    def _direction(self, factors: Factors, slope: Array, on: Array, h: Array, l2: Array, D: Array) -> Direction:
+    def _direction(self, factors: Factors | None, slope: Array, on: Array, h: Array, l2: Array, D: Array) -> Direction:
         """Solve (1) for the columns that are on, by conjugate gradients."""
         n = len(D)
-        known, places = self._restrict(factors, on)
+        known, places = (_NONE, _NONE) if factors is None else self._restrict(factors, on)
+        accuracy, most = (ACCURACY, MOST_ITERATIONS) if factors is not None else (ACCURACY_WITHOUT, ITERATIONS_WITHOUT)
 
         def precondition(residual: Array) -> Array:
-            q, b = residual / h, np.zeros(len(factors.columns))
+            q = residual / h
+            if factors is None:
+                return q
+            b = np.zeros(len(factors.columns))
             b[places] = residual[known]
             q[known] = factors.solve_rest(b)[places]
             return q
@@ -157,7 +184,7 @@ class Face:
         towards = q.copy()
         rq = first = float(residual @ q)
         iterations = 0
-        while rq > ACCURACY**2 * first and iterations < MOST_ITERATIONS:
+        while rq > accuracy**2 * first and iterations < most:
             iterations += 1
             Ht = np.zeros_like(slope)
             csr_products.hessian_times(self._rows, 0.0, D, towards, 0, n, t, Ht)
@@ -172,7 +199,9 @@ class Face:
             q = precondition(residual)
             rq, before = float(residual @ q), rq
             towards = q + rq / before * towards
-        self.iterations = max(self.iterations, iterations)
+        if factors is not None:
+            self.iterations = max(self.iterations, iterations)
+        self.seconds += iterations * self._iteration_cost(None if factors is None else factors.plan)
         return Direction(d, v)
 
     def _restrict(self, factors: Factors, on: Array) -> tuple[Array, Array]:
@@ -223,6 +252,7 @@ class Plan:
         pair = cost.SPARSE_PAIR if self.sparse else cost.ROW_PAIR
         self.seconds = 0.5 * pair * self.pairs + cost.FACE_FACTOR * float(dense) ** 3
         self.seconds_per_solve = cost.FACTOR_CELL * float(dense) ** 2
+        self.leaving = 0.1 * MOST_LEFT * self.seconds_per_solve  # of columns, until new factors are made
         self.possible = dense <= MOST_DENSE
 
 

@@ -19,6 +19,9 @@ Two kinds of theta are offered. At weights w there are the slopes, theta_i = p_i
 Newton step there are also the slopes of its model, theta + D X d. There G is as good as the solution of the quadratic
 problem, and the gap is what the model leaves out: these prove 1e-6 a step or two before the others.
 
+Each of them is made feasible by scaling, and once the weights are nearly settled the slopes also by projection
+(`projection`), which does not depend on the worst column: the better value counts, and the tighter gap screens.
+
 Gap-safe screening. phi* is 1/L-strongly convex, so the dual optimum is within sqrt(2 L gap) of s theta in the norm
 weighted by p, and a feature with
 
@@ -37,6 +40,7 @@ import numpy as np
 from ...core.losses._kernels import as_tuple
 from ...core.validation import Array
 from ...data.threads import ALONE, Threads
+from .. import cost, projection
 from ..dual import balance, dual_point
 from ..newton import _kernels as newton
 from ..problem import Problem, Solution
@@ -133,6 +137,9 @@ class Point:
         return 0.0
 
 
+PROJECTING = 1.0  # part of the descent's seconds that projections may take
+WAITING = 1.25  # how much longer the descent has to be after a projection before the next
+MEASURES = 6.0  # passes over the columns left that they may take beside that
 FEASIBLE = 1e-13  # what rounding may leave of <x_j, theta> = 0, relative to its terms
 FREE_STEPS = 5
 
@@ -148,6 +155,8 @@ class Proof:
         self.G, self.q = np.zeros(m), np.zeros(m)
         at.threads.each(lambda j: kernels.squares(at.columns, j, at.p, self.q), at.threads.deal(self.alive))
         np.sqrt(self.q, out=self.q)
+        self.violators = np.empty(0, np.int64)  # columns that the last projection had to move
+        self.seconds, self.projected = 0.0, 0.0  # of projections, by the cost model; of the descent before the last one
         self.alpha = np.zeros(len(at.z))  # 0 is always feasible
         self.dual = self._dual_loss(self.alpha, 1.0)
         if start is not None:
@@ -169,6 +178,37 @@ class Proof:
         radius = math.sqrt(2.0 * self.problem.loss.smoothness * max(at.primal - value, 0.0))
         if math.isfinite(radius):
             self.alive = l1.not_ruled_out(self.G, j, w, self.q, s, radius, at.psi.l1)
+
+    def project(self, tol: float, descent: float, preconditioner: projection.Preconditioner | None = None) -> None:
+        """Offer the projection of the slopes at the weights, if the seconds of the descent so far allow one."""
+        at, ptr, alive = self.at, self.at.columns.ptr, self.alive
+        measure = cost.data_pass(float(np.sum(ptr[alive + 1] - ptr[alive])))
+        budget = PROJECTING * descent + MEASURES * measure - self.seconds
+        proved = at.primal - self.dual <= tol * abs(at.primal)
+        waits = descent < WAITING * self.projected and preconditioner is None
+        if proved or waits or budget < 2.0 * measure or len(self.free) > self.problem.fit_intercept:
+            return
+        self.projected = descent
+        dual = projection.Dual(
+            at.columns, at.loss, at.y, at.p, *at.psi, intercept=self.problem.fit_intercept, threads=at.threads
+        )
+        found = projection.project(
+            dual,
+            at.theta,
+            at.D,
+            at.w,
+            at.primal,
+            chosen=alive,
+            warm=self.violators,
+            preconditioner=preconditioner,
+            tol=tol,
+            budget=budget,
+        )
+        self.seconds += found.seconds
+        self.violators = found.S
+        slopes = self.G.copy()
+        self.offer(found.theta, at.w)
+        self.G = slopes
 
     def _dual_loss(self, theta: Array, s: float) -> float:
         """Return -sum_i p_i phi*(s theta_i / p_i)."""

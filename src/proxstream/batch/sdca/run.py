@@ -24,8 +24,9 @@ import numpy as np
 
 from ...core.validation import Array
 from ...data.threads import ALONE, Threads
-from ..dual import Net, balance
+from ..dual import balance
 from ..newton.passes import unsigned
+from ..penalty_conjugates import Net
 from ..problem import Problem, Solution, Trace
 
 if TYPE_CHECKING:

@@ -27,7 +27,8 @@ from ..validation import Array
 from .base import Example, ExampleAlgorithm, Point, Problem
 from .ftrl import PENALTY_WEIGHTS
 
-SCALES = ("feature", "global")
+SCALES = ("feature", "global", "auto")
+TRIAL = 4096  # rows after which scale="auto" keeps the scale with the lower progressive loss
 
 
 class Constants(NamedTuple):
@@ -105,6 +106,8 @@ class AutoFTRL(ExampleAlgorithm):
     calibrates all weights (q = g p), c the weights of rare features (q = g dp/dc), and b lengthens the steps while
     slopes go on in one direction (q = -g times the recent slope): residuals of a model that keeps up with its stream
     are not correlated. Each moves by -eta q over the root of its sum of q^2.
+    All three are learned on rows that come for the first time: predictions for rows that have been learned before say
+    nothing about new ones. Passes after the first leave them as they are.
 
     Multiplying all columns by one number changes nothing. A single column is not quite so free: made much smaller than
     the others it is held back by the floor S until it has shown (1 + (r_j/s_j)^2)^4 >= S/s_j, some ten gradients for a
@@ -117,9 +120,11 @@ class AutoFTRL(ExampleAlgorithm):
     ----------
     penalty_weight : {"every_round", "once"}
         Psi comes in with every example (mean loss + Psi), or once and for all (sum of losses + Psi).
-    scale : {"feature", "global"}
+    scale : {"feature", "global", "auto"}
         A scale a feature, or one for all, the root mean square of all non-zeros: better on rows of unit length such
-        as tf-idf text, bad where columns differ wildly.
+        as tf-idf text, bad where columns differ wildly. With "auto" both learn the first 4,096 rows, and the one with
+        the lower progressive loss goes on: see `proxstream.learner.trial`. `OnlineLearner`, clusters and penalties that
+        couple weights need one of the two others.
 
     Examples
     --------
@@ -148,6 +153,11 @@ class AutoFTRL(ExampleAlgorithm):
 
     def start(self, at: Point) -> Auto:
         """Return no examples."""
+        if self.scale == "auto":
+            raise TypeError(
+                "AutoFTRL(scale='auto') tries both scales in compiled learners only; OnlineLearner, and penalties that "
+                "couple weights, take scale='feature' or 'global'"
+            )
         zeros = np.zeros_like(at.x)
         sums = np.array([0.0, 1.0, 0.0]) if self.scale == "feature" else np.zeros(3)
         return Auto(
@@ -196,13 +206,8 @@ class AutoFTRL(ExampleAlgorithm):
         st, sigma = _rows(self._scales(s), w), self._sigma(s)
         full = sigma + kappa * self._k(s) * penalty.strong_convexity
         moved = np.divide(beta * st * st * w, full, out=np.zeros_like(w), where=full > 0.0)
-        unit = (s.P or 1.0) * (s.G or 1.0)
-        eta_a, eta_b, eta_c = CONSTANTS.eta_a, CONSTANTS.eta_b, CONSTANTS.eta_c
-        a = adapt(s.a, s.squares_a, float(np.sum(g * p)) / unit, eta_a, CONSTANTS.low_a, CONSTANTS.high_a)
-        b = adapt(
-            s.b, s.squares_b, -float(np.sum(g * s.recent)) / _square(s.G), eta_b, CONSTANTS.low_b, CONSTANTS.high_b
-        )
-        c = adapt(s.c, s.squares_c, -float(np.sum(g * (x @ moved))) / unit, eta_c, CONSTANTS.low_c, CONSTANTS.high_c)
+        q = float(np.sum(g * p)), -float(np.sum(g * s.recent)), -float(np.sum(g * (x @ moved)))
+        rates = s if example.repeated else _adapted(s, *q)
         recent = np.asarray(CONSTANTS.recall * s.recent + (1.0 - CONSTANTS.recall) * g)
         new = self._seen(s, x)
         st = _rows(self._scales(new._replace(scale=s.scale)), w)
@@ -212,12 +217,12 @@ class AutoFTRL(ExampleAlgorithm):
         new = new._replace(
             z=z,
             r=r,
-            a=a[0],
-            b=b[0],
-            c=c[0],
-            squares_a=a[1],
-            squares_b=b[1],
-            squares_c=c[1],
+            a=rates.a,
+            b=rates.b,
+            c=rates.c,
+            squares_a=rates.squares_a,
+            squares_b=rates.squares_b,
+            squares_c=rates.squares_c,
             recent=recent,
             k=s.k + example.c,
             t=s.t + 1,
@@ -292,6 +297,16 @@ def adapt(value: float, squares: float, q: float, eta: float, low: float, high: 
     return min(max(value - eta * q / math.sqrt(squares), low), high), squares
 
 
+def _adapted(s: Auto, q_a: float, q_b: float, q_c: float) -> Auto:
+    """Return the state after a step of a, b and c each."""
+    G = s.G or 1.0
+    unit = (s.P or 1.0) * G
+    a, squares_a = adapt(s.a, s.squares_a, q_a / unit, CONSTANTS.eta_a, CONSTANTS.low_a, CONSTANTS.high_a)
+    b, squares_b = adapt(s.b, s.squares_b, q_b / G**2, CONSTANTS.eta_b, CONSTANTS.low_b, CONSTANTS.high_b)
+    c, squares_c = adapt(s.c, s.squares_c, q_c / unit, CONSTANTS.eta_c, CONSTANTS.low_c, CONSTANTS.high_c)
+    return s._replace(a=a, b=b, c=c, squares_a=squares_a, squares_b=squares_b, squares_c=squares_c)
+
+
 def add_size(sums: Array, old: float, new: float) -> None:
     """Put a feature's new size in place of its old one, 0 for none, in the product that `sums` holds.
 
@@ -325,7 +340,3 @@ def geometric_mean(sums: Array) -> float:
 def _rows(values: Array, like: Array) -> Array:
     """Return one number a feature, ready to meet weights of shape (features,) or (features, classes)."""
     return values if like.ndim == 1 else values[:, None]
-
-
-def _square(G: float) -> float:
-    return (G or 1.0) ** 2

@@ -54,13 +54,17 @@ class Problem(NamedTuple):
 
 
 class Example(NamedTuple):
-    """One row of a linear model with its label, loss and prediction p = <z, x> (or a small batch of rows)."""
+    """One row of a linear model with its label, loss and prediction p = <z, x> (or a small batch of rows).
+
+    repeated: whether it has been learned before.
+    """
 
     z: Array
     y: Any
     loss: Loss
     p: Any
     c: float = 1.0
+    repeated: bool = False
 
     def gradient(self) -> Array:
         """Return the gradient of the loss in x times its weight, the mean one of a batch."""

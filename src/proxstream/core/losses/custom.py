@@ -17,6 +17,9 @@ Function = Callable[[float, float], float]
 
 _LABELS = {"regression": "a finite number", "binary": "-1 or +1", "ranking": "-1 or +1"}
 _PROBE = 4  # elements that decide whether a function may be called with arrays
+_SLOPES = {"regression": (-2.0, 0.0, 0.7, 3.0), "binary": (-1.0, 1.0), "ranking": (-1.0, 1.0)}  # labels to check at
+_PLACES = (-2.3, -0.4, 0.6, 1.9)  # predictions to check at
+_APART = 1e-4
 _HALVINGS = 2100  # more than a 64-bit bracket can take before its ends are neighbours
 
 
@@ -41,6 +44,28 @@ class Custom(Loss):
         for constant in ("smoothness", "lipschitz"):
             if getattr(self, constant) != math.inf:
                 number(constant, getattr(self, constant), low=0.0)
+        for y in _SLOPES[self.kind]:
+            for p in _PLACES:
+                self._check_slope(p, y)
+
+    def _check_slope(self, p: float, y: float) -> None:
+        """Refuse a slope that is not one of the value's: it has to be between those of two short chords.
+
+        (phi(p) - phi(p - h)) / h <= phi'(p) <= (phi(p + h) - phi(p)) / h holds for every subgradient of a convex phi.
+        Where a function is not defined nothing is checked.
+        """
+        try:
+            below, here, above = (float(self.value_of(p + step, y)) for step in (-_APART, 0.0, _APART))
+            slope = float(self.slope_of(p, y))
+        except Exception:  # a label or prediction that it does not take; what it cannot do is reported where it is used
+            return
+        low, high = sorted(((here - below) / _APART, (above - here) / _APART))
+        room = 1e-6 * (1.0 + abs(slope)) + 1e-14 * max(abs(below), abs(here), abs(above)) / _APART
+        if math.isfinite(low) and math.isfinite(high) and not low - room <= slope <= high + room:
+            raise ValueError(
+                f"slope must be the derivative of value in p: at p={p:g}, y={y:g} {_name(self.slope_of)} returns "
+                f"{slope:.6g}, but the slope of {_name(self.value_of)} there is between {low:.6g} and {high:.6g}"
+            )
 
     @property
     def link(self) -> Link | None:  # type: ignore[override]
