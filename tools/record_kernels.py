@@ -153,7 +153,9 @@ def main() -> None:
     call = compile.Kernel.__call__
 
     def recorded_call(kernel: compile.Kernel, *arguments: Any) -> Any:
-        seen[f"{kernel.__module__}.{kernel.__name__} {flatten(arguments)[0]}"] = None
+        types, _ = flatten(arguments)
+        if "?" not in types:
+            seen[f"{kernel.__module__}.{kernel.__name__} {types}"] = None
         return call(kernel, *arguments)
 
     compile.Kernel.__call__ = recorded_call  # type: ignore[method-assign]

@@ -2,7 +2,7 @@
 
 The text names a version of a kernel, in the manifest of what is compiled ahead and at each call:
 
-    f8 f4 i8 i4 u8 b1     numbers: floats, integers, unsigned integers, booleans of that many bytes
+    f8 f4 i8 i4 u8 u4 b1  numbers: floats, integers, unsigned integers, booleans of that many bytes
     n                     None
     <f4[1] <f4[2Fr]       arrays: dtype, dimensions; F (Fortran) or A (any) layout if not C, r read-only, u unaligned
     package.module.Name(f8i8)    a named tuple and its items; ( ... ) a plain tuple
@@ -26,11 +26,12 @@ NUMBERS = {
     np.int64: "i8",
     np.int32: "i4",
     np.uint64: "u8",
+    np.uint32: "u4",
     np.bool_: "b1",
     type(None): "n",
 }
 # How struct packs a value into eight bytes; None has none.
-FORMATS = {"f8": "d", "f4": "f4x", "i8": "q", "i4": "i4x", "u8": "Q", "b1": "?7x", "n": ""}
+FORMATS = {"f8": "d", "f4": "f4x", "i8": "q", "i4": "i4x", "u8": "Q", "u4": "I4x", "b1": "?7x", "n": ""}
 _SMALLEST, _LARGEST = -(2**63), 2**63 - 1
 _ARRAYS: dict[tuple[int, int], str] = {}
 _TUPLES: dict[type, str] = {tuple: "("}

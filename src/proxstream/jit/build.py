@@ -12,10 +12,12 @@ from __future__ import annotations
 import gc
 import importlib
 import json
+import multiprocessing
 import os
-import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +33,8 @@ TARGET = {
     "NUMBA_DISABLE_INTEL_SVML": "1",  # a library of vector functions that users may not have
     "PROXSTREAM_PREBUILD": "0",
 }
+
+Version = tuple[str, str]  # a kernel's name, and the types of its arguments
 
 # Memory with a count of references, as numba's compiled code expects it: count, destructor, its argument, data, size,
 # allocator. `release` is what `ahead` calls for memory that a kernel returned.
@@ -85,6 +89,16 @@ define void @NRT_MemInfo_call_dtor(i8* %memory) {
   ret void
 }
 
+define i8* @NRT_Allocate(i64 %size) {
+  %memory = call i8* @malloc(i64 %size)
+  ret i8* %memory
+}
+
+define void @NRT_Free(i8* %memory) {
+  call void @free(i8* %memory)
+  ret void
+}
+
 define void @release(i64 %owner) {
   %count = inttoptr i64 %owner to i64*
   %before = atomicrmw sub i64* %count, i64 1 monotonic
@@ -100,92 +114,90 @@ done:
 """
 
 
-def read_manifest(manifest: Path) -> list[tuple[str, str]]:
+def read_manifest(manifest: Path) -> list[Version]:
     """Return the versions to compile: a kernel's name and the types of its arguments."""
     lines = manifest.read_text(encoding="utf-8").splitlines()
     return [tuple(line.split(" ")) for line in lines if line and not line.startswith("#")]  # type: ignore[misc]
 
 
-def shares(versions: list[tuple[str, str]], count: int) -> list[list[tuple[str, str]]]:
-    """Deal out versions to processes: those of one module with the same components have most of their code in common.
+def group(versions: list[Version]) -> list[list[Version]]:
+    """Return versions in groups, the largest first: those of a module with equal components share most of their code.
 
-    What a module's kernels share is compiled once per process, so a group stays together; the largest go first.
+    What they share is compiled once per process, so a group is a task.
     """
-    groups: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    groups: dict[tuple[str, str], list[Version]] = {}
     for name, types in versions:
         groups.setdefault((name.rpartition(".")[0], types.partition(")")[0]), []).append((name, types))
-    dealt: list[list[tuple[str, str]]] = [[] for _ in range(count)]
-    for group in sorted(groups.values(), key=len, reverse=True):
-        min(dealt, key=len).extend(group)
-    return dealt
+    return sorted(groups.values(), key=lambda found: sum(len(types) for _, types in found), reverse=True)
 
 
 def build(folder: Path, manifest: Path = MANIFEST, workers: int | None = None) -> int:
     """Compile everything in a manifest into a folder, in several processes; return how many versions there are."""
-    folder.mkdir(parents=True, exist_ok=True)
-    count = workers or os.cpu_count() or 1
-    folders = [folder / f"share{k}" for k in range(count)]
-    command = [sys.executable, "-m", "proxstream.jit.build", str(manifest)]
-    started = [
-        subprocess.Popen([*command, str(share), str(k), str(count)], env={**os.environ, **TARGET})
-        for k, share in enumerate(folders)
-    ]
-    codes = [process.wait() for process in started]
-    if any(codes):
-        raise RuntimeError(f"compiling ended with exit codes {codes}")
-    total = _join(folder, folders)
-    for share in folders:
-        for path in (share / "index.json", share / "kernels.bin"):
-            path.unlink()
-        share.rmdir()
-    return total
-
-
-def _join(folder: Path, parts: list[Path]) -> int:
-    """Write one index and one file of object code from those of all processes; return how many versions there are."""
+    versions = read_manifest(manifest)
     kernels: dict[str, dict[str, Any]] = {}
-    runtime, code = [0, 0], bytearray()
-    for share in parts:
-        index = json.loads((share / "index.json").read_text())
-        for name, versions in index["kernels"].items():
-            for record in versions.values():
-                record["place"][0] += len(code)
-            kernels.setdefault(name, {}).update(versions)
-        runtime = [index["runtime"][0] + len(code), index["runtime"][1]]
-        code += (share / "kernels.bin").read_bytes()
-    (folder / "kernels.bin").write_bytes(code)
-    index = {"format": FORMAT, "system": SYSTEM, "sources": sources.digest(), "size": len(code)}
-    (folder / "index.json").write_text(json.dumps({**index, "runtime": runtime, "kernels": kernels}))
-    for path in (folder, folder / "index.json", folder / "kernels.bin"):
-        path.chmod(0o755 if path.is_dir() else 0o644)
+    code, done = bytearray(), 0
+    with _environment(TARGET), _pool(workers or os.cpu_count() or 1) as pool:
+        runtime = pool.submit(compile_runtime)
+        for task in as_completed([pool.submit(compile_group, some) for some in group(versions)]):
+            for name, types, record, made in task.result():
+                kernels.setdefault(name, {})[types] = {**record, "place": [len(code), len(made)]}
+                code += made
+                done += 1
+                if done % 20 == 0 or done == len(versions):
+                    print(f"proxstream: compiled {done} of {len(versions)} kernels", file=sys.stderr, flush=True)
+        made = runtime.result()
+    index = {
+        "format": FORMAT,
+        "system": SYSTEM,
+        "sources": sources.digest(),
+        "size": len(code) + len(made),
+        "runtime": [len(code), len(made)],
+        "kernels": kernels,
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "kernels.bin").write_bytes(code + made)
+    (folder / "index.json").write_text(json.dumps(index))
     return sum(map(len, kernels.values()))
 
 
-def compile_share(folder: Path, versions: list[tuple[str, str]], progress: Callable[[int], None]) -> None:
-    """Compile some versions into a folder; what cannot be compiled is left out with a warning."""
-    from .emit import emit_entry, emit_runtime
+@contextmanager
+def _environment(variables: dict[str, str]) -> Iterator[None]:
+    """Let processes that start inside have these variables."""
+    before = dict(os.environ)
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
 
-    gc.disable()  # the compiler makes millions of objects, and a process that ends soon frees them all
-    folder.mkdir(parents=True, exist_ok=True)
-    code = bytearray(emit_runtime(RUNTIME))
-    runtime = [0, len(code)]
-    kernels: dict[str, dict[str, Any]] = {}
-    for n, (name, types) in enumerate(versions, 1):
+
+def _pool(workers: int) -> ProcessPoolExecutor:
+    """Return new processes, which do not look for garbage: the compiler makes millions of objects, and keeps most."""
+    return ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=gc.disable)
+
+
+def compile_runtime() -> bytes:
+    """Return the object code of the runtime."""
+    from .emit import emit_runtime
+
+    return emit_runtime(RUNTIME)
+
+
+def compile_group(versions: list[Version]) -> list[tuple[str, str, dict[str, str], bytes]]:
+    """Return name, types, record and object code of versions; what cannot be compiled is left out with a warning."""
+    from .emit import emit_entry
+
+    found = []
+    for name, types in versions:
         module, _, attribute = name.rpartition(".")
         try:
             made, returned = emit_entry(getattr(importlib.import_module(module), attribute), parse(types))
         except Exception as reason:
             print(f"proxstream: {name} is compiled on first use only: {reason}", file=sys.stderr)
             continue
-        kernels.setdefault(name, {})[types] = {
-            "frame": frame_format(parse(types)),
-            "returns": returned,
-            "place": [len(code), len(made)],
-        }
-        code += made
-        progress(n)
-    (folder / "kernels.bin").write_bytes(code)
-    (folder / "index.json").write_text(json.dumps({"runtime": runtime, "kernels": kernels}))
+        found.append((name, types, {"frame": frame_format(parse(types)), "returns": returned}, made))
+    return found
 
 
 def frame_format(types: list[Any]) -> str:
@@ -207,21 +219,5 @@ def is_strided(array: str) -> bool:
     return "A" in array
 
 
-def main(manifest: Path, folder: Path, first: int, count: int) -> None:
-    """Compile one share of a manifest; the first process reports progress for all."""
-    versions = read_manifest(manifest)
-    mine = shares(versions, count)[first]
-
-    def progress(n: int) -> None:
-        if first == 0 and (n % 10 == 0 or n == len(mine)):
-            done = len(versions) * n // len(mine)
-            print(f"proxstream: compiled {done} of {len(versions)} kernels", file=sys.stderr, flush=True)
-
-    compile_share(folder, mine, progress)
-
-
 if __name__ == "__main__":
-    if len(sys.argv) == 2:
-        build(Path(sys.argv[1]))
-    else:
-        main(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]))
+    build(Path(sys.argv[1]))

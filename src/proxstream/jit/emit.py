@@ -17,7 +17,12 @@ from numba.np.arrayobj import populate_array
 from .ahead import _class, dimensions, external
 from .build import is_strided
 
-RUNTIME_FUNCTIONS = ("NRT_MemInfo_", "numba_attempt_nocopy_reshape")  # `build.RUNTIME` has them
+RUNTIME_FUNCTIONS = (
+    "NRT_MemInfo_",
+    "NRT_Allocate",
+    "NRT_Free",
+    "numba_attempt_nocopy_reshape",
+)  # `build.RUNTIME` has them
 BYTE, STATUS, WORD = ir.IntType(8), ir.IntType(32), ir.IntType(64)
 NUMBERS = {
     "f8": types.float64,
@@ -25,6 +30,7 @@ NUMBERS = {
     "i8": types.int64,
     "i4": types.int32,
     "u8": types.uint64,
+    "u4": types.uint32,
     "b1": types.boolean,
     "n": types.none,
 }
