@@ -20,8 +20,8 @@ was doing other work too); the last column is that time divided by the number of
     FACE_FACTOR    Cholesky of the Hessian of a face, counted as m^3      LAPACK                          1 to 1.7e-11
     FACTOR_CELL    a cell of a triangular factor, read in a solution      LAPACK                          0.8 to 1.2e-9
     PASS_ENTRY     an entry of X in a pass over columns or rows           `l1._kernels.sweep`             1.3e-9
-    SWEEP_ENTRY    the same in a coordinate pass of a solver              `l1._kernels.sweep`             3 to 6e-9
-    ROW            a row's loss, slopes and curvature in a step           `newton._kernels.expand`        4 to 9e-8
+    SWEEP_ENTRY    the same in a coordinate pass of a solver              `l1._kernels.sweep`             not timed
+    ROW            a row's loss, slopes and curvature in a step           `newton._kernels.expand`        not timed
     FACE_PRODUCT   an entry of X in H_F d = X_F' D (X_F d)                `data._products.hessian_times`  1.6 to 2.7e-9
 
 In that check ROW_PAIR was 4 to 16 times too small, SPARSE_PAIR 3 to 4 times, and BLOCK_ENTRY 5 times too large, so Gram

@@ -214,7 +214,8 @@ class _Search:
                 self.e[pulled] = (self.G + dual.l1 * np.sign(self.w) + dual.l2 * self.x)[pulled]
             elif 1.0 - scale <= self.goal:
                 return
-            self._step(violating)
+            if not self._step(violating):
+                return
             value, scale = self._measure()
             before = len(violating)
             violating = l1_kernels.excess(self.G, self.chosen, self.x, dual.l1, dual.l2, self.e)
@@ -241,17 +242,20 @@ class _Search:
         self.seconds += self.pass_seconds
         return value, s
 
-    def _step(self, violating: Array) -> None:
-        """Add columns to S and move theta by (2)."""
+    def _step(self, violating: Array) -> bool:
+        """Add columns to S and move theta by (2); return whether it moved: too few iterations may solve nothing."""
         dual, n = self.dual, len(self.theta)
         grown = np.union1d(self.S, violating)
         if self._rows is None or len(grown) > len(self.S):
             self.S, self._rows = grown, column_kernels.by_rows(dual.columns, grown, n)
         q = self._solve(self._rows)
+        if not np.any(q):
+            return False
         self.x[self.S] -= q
         v = np.empty(n)
         csr_products.times(self._rows, 0.0, np.append(q, 0.0), 0, n, v)
         row_kernels.move(dual.loss, self.theta, self.D, v, dual.y, dual.p)
+        return True
 
     def _solve(self, X: Rows) -> Array:
         """Solve (2) by conjugate gradients."""
