@@ -1,4 +1,4 @@
-"""How much of a large test is in the default run: the rest is run by `-m "exhaustive or hypothesis"` (see .ci/run)."""
+"""How much of a large test is in the default run: the rest is run by `-m exhaustive` and the profile `thorough`."""
 
 from __future__ import annotations
 
