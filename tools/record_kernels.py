@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 from scipy import sparse
+from sklearn.datasets import load_digits
 
 import proxstream as ps
 from proxstream.cli import main as proxstream
@@ -118,6 +119,14 @@ def use_estimators(n: int = 300, d: int = 12) -> None:
         use(ps.CertifiedRegressor(penalty=penalty), X, z)
     use(ps.CertifiedClassifier(penalty=l1), sparse.csr_matrix(X), y)
     use(ps.CertifiedClassifier(loss="hinge", penalty=l2), X, y)
+    images, digits = load_digits(return_X_y=True)  # of README: sparse rows of many features
+    use(ps.StreamClassifier(penalty=l1), images, digits > 4)
+    use(ps.CertifiedClassifier(penalty=l1, tol=1e-6), images, digits > 4)
+    use(ps.CertifiedRegressor(penalty=l1), images, digits)
+    words = sparse.random(3000, 8000, 0.005, "csr", random_state=0)  # text: more columns than rows
+    topic = words @ np.where(rng.random(8000) < 0.1, rng.normal(size=8000), 0.0) > 0.0
+    for penalty in (ps.L1(1e-3), ps.L1(1e-4), ps.L2(1e-4)):
+        use(ps.CertifiedClassifier(penalty=penalty), words, topic)
     for penalty in (l2, both):
         use(ps.SDCAClassifier(penalty=penalty), X, y)
         use(ps.SDCARegressor(penalty=penalty), X, z)

@@ -213,7 +213,7 @@ mine = losses.custom(lambda p, y: FACTOR * (p - y) ** 2 / 2, lambda p, y: FACTOR
 layout = ScalarLayout(plan(ps.RDA(), ps.penalties.get(None), mine, np.float64))
 machine = CompiledEngine(layout, 2, np.float64, False)
 machine.learn(as_block(np.eye(2), [1.0, 2.0]))
-print(sum(driver.learn.stats.cache_hits.values()), machine.weights()[0][1])
+print(sum(driver.learn.dispatcher.stats.cache_hits.values()), machine.weights()[0][1])
 """
 
 

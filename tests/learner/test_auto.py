@@ -102,7 +102,7 @@ def test_combinations_without_a_compiled_form_are_refused():
         ps.OnlineLearner(AUTO, dim=2).learn(np.ones((3, 2)), [1, 1, -1], "logistic")
     with pytest.raises(TypeError, match="learns from whole examples"):
         ps.OnlineLearner(AUTO, dim=2).update([1.0, 2.0])
-    with pytest.raises(ValueError, match="scale must be one of 'feature', 'global', got 'row'"):
+    with pytest.raises(ValueError, match="scale must be one of 'feature', 'global', 'auto', got 'row'"):
         ps.AutoFTRL(scale="row")
     with pytest.raises(ValueError, match="penalty_weight must be one of"):
         ps.AutoFTRL("twice")

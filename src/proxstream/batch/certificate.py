@@ -225,7 +225,7 @@ def _shadow(k: int, scored: Scored, source: InMemory) -> Shadow:
     linear, rows = scored.linear, source.rows
     alpha, labels = scored.alpha(k, rows, source.scores)
     coef, intercept, outputs = scored.coef, linear.intercept, linear.n_outputs
-    own = linear.alpha
+    own = linear.alpha if linear.alpha is not None and np.size(linear.alpha) else None
     if scored.separate:
         rows, outputs = rows._replace(y=labels), 1
         if coef.ndim == 2:

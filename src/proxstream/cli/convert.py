@@ -169,9 +169,13 @@ def _convert_data(
 
 def _with_label_numbers(stream: Stream) -> Stream:
     """Return a stream whose labels, if they are texts, are numbers as `train` has them, and print which."""
+    from ..io.types import DataError
     from ..training.classes import number_label_texts
 
-    numbers = number_label_texts(stream, lambda text: print(text, file=sys.stderr))
+    try:
+        numbers = number_label_texts(stream, lambda text: print(text, file=sys.stderr))
+    except DataError:  # rows without labels are converted too; what else is wrong is reported as they are read
+        return stream
     if numbers is None:
         return stream
     named = ", ".join(f"{text} = {number:g}" for text, number in numbers.items())
