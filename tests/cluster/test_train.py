@@ -131,7 +131,16 @@ def test_a_bad_row_is_named_where_it_stands(
     [
         ("--holdout-every", "7", "--passes", "3"),
         ("--holdout-share", "0.3", "--class-weight", "1=2.5"),
-        ("--holdout-file", "FILE", "--passes", "9", "--early-stop", "1", "--algorithm", "ftrl_proximal"),  # another truth
+        (
+            "--holdout-file",
+            "FILE",
+            "--passes",
+            "9",
+            "--early-stop",
+            "1",
+            "--algorithm",
+            "ftrl_proximal",
+        ),  # another truth
     ],
     ids=lambda words: words[1],
 )
