@@ -88,14 +88,16 @@ def check(kind: str, loss: str, seed: int) -> None:
         assert not np.isfinite(value) or Decimal(value) <= least, (kind, loss, seed, place, value, float(least))
 
 
+SEARCHED = [pytest.param(block, marks=pytest.mark.search) for block in range(1, 10)]
+
+
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_dual_value_is_above_the_truth(kind: str, seed: int) -> None:
     check(kind, SMOOTH[seed % 3], seed)
 
 
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("block", range(10))
+@pytest.mark.parametrize("block", [pytest.param(0, marks=pytest.mark.exhaustive), *SEARCHED])
 @pytest.mark.parametrize("loss", SMOOTH)
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_dual_value_of_thousands_is_above_the_truth(kind: str, loss: str, block: int) -> None:
