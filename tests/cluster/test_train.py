@@ -175,9 +175,9 @@ def test_which_rows_of_several_files_are_held_out(there: Any, tmp_path: Path, ro
 
 @pytest.mark.exhaustive
 def test_early_stopping_survives_a_checkpoint(there: Any, files: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows of another truth tell after the second pass that the first was best."""
+    """Rows of another truth show after the second pass that the first was best."""
     words = "--on-error", "skip", "--holdout-file", files[1], "--early-stop", 1, "--passes", 9, "--checkpoint", 1
-    data, words = files[::2], (*words, "--rows-per-round", 5_000)
+    data, words = files[::2], (*words, "--rows-per-round", 5_000, "--algorithm", "ftrl_proximal")
     broken_off(monkeypatch, there, data, *words)  # in the second pass
     resumed = there(data, *words, "--resume", output="resumed.psm")
     there(data, *words)

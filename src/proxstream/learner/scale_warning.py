@@ -19,6 +19,10 @@ ROWS = 1000  # rows before a progressive loss is judged
 WORSE = 2.0  # times the loss of a model without weights
 
 
+class ScaleWarning(UserWarning):
+    """Predictions have been far worse than none: the rate does not fit the units of the features."""
+
+
 def loss_without_weights(algorithm: Algorithm, loss: Loss, n_outputs: int) -> float:
     """Return the loss at score 0; 0 where it depends on the label, or where the algorithm has no rate.
 
@@ -46,6 +50,6 @@ def warn_of_scale(algorithm: Any, progressive_loss: float, rows: int, without_we
         f"the progressive loss is {progressive_loss:.3g} after {rows} rows, that of a model without weights "
         f"{without_weights:.3g}: the steps of {algorithm!r} are too large for the units of these features; scale the "
         "features, lower the rate, or use AutoFTRL, which finds its own scales and rates",
-        UserWarning,
+        ScaleWarning,
         stacklevel=4,
     )

@@ -19,6 +19,7 @@ one, is the same for all methods that take one.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -30,6 +31,7 @@ from ..core.penalties import L1, Penalty
 from ..core.validation import Array
 from ..data.rowblock import RowBlock
 from ..learner.learner import Learner
+from ..learner.scale_warning import ScaleWarning
 
 DELTA = 0.01  # small beside the sums of gradients: it only keeps the first steps finite
 HALF_DECADE = math.sqrt(10.0)
@@ -140,7 +142,9 @@ class Contest:
     def mistakes(self, method: str, rate: float, rows: RowBlock, penalty: Penalty | None = None) -> float:
         """Return the share of rows that were predicted wrongly before they were learned; 1 for a run that diverged."""
         try:
-            scores = self.learner(method, rate, penalty).learn(rows)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ScaleWarning)  # rates that are too large are tried as well
+                scores = self.learner(method, rate, penalty).learn(rows)
         except FloatingPointError:
             return 1.0
         return float(np.mean(wrong(scores, rows.y)))
