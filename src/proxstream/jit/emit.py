@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -15,14 +16,9 @@ from numba.np import numpy_support
 from numba.np.arrayobj import populate_array
 
 from .ahead import _class, dimensions, external
-from .build import is_strided
+from .build import RUNTIME, is_strided
 
-RUNTIME_FUNCTIONS = (
-    "NRT_MemInfo_",
-    "NRT_Allocate",
-    "NRT_Free",
-    "numba_attempt_nocopy_reshape",
-)  # `build.RUNTIME` has them
+RUNTIME_FUNCTIONS = set(re.findall(r"^define .*@(\w+)\(", RUNTIME, re.MULTILINE))
 BYTE, STATUS, WORD = ir.IntType(8), ir.IntType(32), ir.IntType(64)
 NUMBERS = {
     "f8": types.float64,
@@ -83,7 +79,8 @@ def _optimized(library: Any) -> bytes:
     library._optimize_final_module()
     library._final_module.verify()
     for function in library._final_module.functions:
-        if function.is_declaration and not function.name.startswith(("llvm.", *RUNTIME_FUNCTIONS)):
+        known = function.name in RUNTIME_FUNCTIONS or function.name.startswith("llvm.")
+        if function.is_declaration and not known:
             external(function.name)  # raises if no library has it
     return library._codegen._tm.emit_object(library._final_module)  # type: ignore[no-any-return]
 

@@ -165,18 +165,20 @@ def sweep(columns, order, r, D, H, u, l1, l2, most, slack):
     return kept, total, largest, entries
 
 
-@compiled
 def lowest(u, d, slope, curvature, l1):
     """Return the t in [0, 1] that minimizes q(u + t d), and which weight is 0 there (-1: none need be).
 
     `slope` is that of q at t = 0 towards d, `curvature` its second derivative without kinks. The slope jumps by
     2 l1_k |d_k| where u_k + t d_k passes through 0; between these t it is straight.
     """
-    n = u.shape[0]
-    crossing = np.empty(n)
-    for k in range(n):
-        crossing[k] = -u[k] / d[k] if u[k] * d[k] < 0.0 else np.inf
-    for k in np.argsort(crossing):
+    crossing = np.divide(-u, d, out=np.full(len(u), np.inf), where=u * d < 0.0)
+    return lowest_crossing(crossing, np.argsort(crossing, kind="stable"), d, slope, curvature, l1)
+
+
+@compiled
+def lowest_crossing(crossing, order, d, slope, curvature, l1):
+    """Return what `lowest` does; the slope jumps at each crossing, in this order."""
+    for k in order:
         t = crossing[k]
         if t >= 1.0:
             break
