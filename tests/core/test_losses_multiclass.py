@@ -199,6 +199,7 @@ def test_steps_are_subgradients_where_they_land(loss, case):
     assert loss.dual_step(p, y, alpha, c) == pytest.approx(-alpha - s, rel=0, abs=1e-15)
 
 
+@pytest.mark.filterwarnings("ignore:Values in x were outside bounds:RuntimeWarning")  # of SciPy's solver
 @every_loss
 def test_dual_step_against_a_numerical_solver(loss):
     rng = np.random.default_rng(3)
