@@ -144,6 +144,14 @@ def test_other_types_are_compiled_on_first_use() -> None:
     assert "dispatcher" in count.__dict__
 
 
+@pytest.mark.parametrize("installed", [False, True])
+def test_every_version_can_be_loaded(installed: bool, built: Path) -> None:
+    library = ahead._library()[0] if installed else ahead.Library(built)
+    for kernel in library.index["kernels"] if library else ():
+        for types, version in library.versions(kernel).items():
+            assert version.is_loaded(), f"{kernel} {types}"
+
+
 def changed(folder: Path, to: Path, **fields: Any) -> Path:
     shutil.copytree(folder, to)
     index = json.loads((to / "index.json").read_text())
