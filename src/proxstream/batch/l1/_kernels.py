@@ -20,6 +20,7 @@ import math
 
 import numpy as np
 
+from ...core.validation import Array
 from ...jit.compile import compiled, inlined
 from .._conjugates import conjugate
 from ._csc import dot, square
@@ -165,7 +166,7 @@ def sweep(columns, order, r, D, H, u, l1, l2, most, slack):
     return kept, total, largest, entries
 
 
-def lowest(u, d, slope, curvature, l1):
+def lowest(u: Array, d: Array, slope: float, curvature: float, l1: Array) -> tuple[float, int]:
     """Return the t in [0, 1] that minimizes q(u + t d), and which weight is 0 there (-1: none need be).
 
     `slope` is that of q at t = 0 towards d, `curvature` its second derivative without kinks. The slope jumps by
