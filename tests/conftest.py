@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import HealthCheck, settings
 
-from .examples import QUICK
+from .examples import QUICK, mark_cases
 from .training.training_cases import clicks
 
 # No example fails for being slow: how long one takes depends on the load. The examples are the same in every run, so
-# that the tests pass on every machine or on none: a quarter of them by default, all with
+# that the tests pass on every machine or on none: an eighth of them by default, all with
 # `--hypothesis-profile thorough`, and with `explore` new ones each time.
 UNHURRIED: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("repeatable", derandomize=True, **UNHURRIED, max_examples=QUICK)
@@ -24,6 +24,12 @@ settings.load_profile("repeatable")
 
 # Compiling makes millions of objects that stay: looking for garbage among them takes a tenth of the time.
 gc.set_threshold(100_000, 50, 100)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what is not in the default run, before `-m` is applied."""
+    mark_cases(items)
 
 
 @pytest.hookimpl(optionalhook=True)

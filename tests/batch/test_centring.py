@@ -82,6 +82,7 @@ def test_smooth_losses_far_from_zero(loss, penalty, offset):
     compared(certified_model, loss, penalty, offset)
 
 
+@pytest.mark.default_cases(1)
 @pytest.mark.parametrize(
     "loss", sample(["hinge", "quantile(0.7)", "epsilon_insensitive(0.1)", "absolute", "smoothed_hinge"], 3)
 )
@@ -97,6 +98,7 @@ def test_prox_sdca_far_from_zero(loss):
     compared(sdca_model, loss, ps.ElasticNet(0.01, 0.2), 1e8, tol=1e-7, near=1e-3)
 
 
+@pytest.mark.default_cases(1)
 @pytest.mark.parametrize("make", [certified_model, sdca_model])
 @pytest.mark.parametrize("loss", ["softmax", "multiclass_hinge"])
 def test_several_classes_far_from_zero(make, loss):

@@ -50,6 +50,7 @@ def test_a_feature_and_its_copy_are_not_certain() -> None:
     assert {0, 1} <= set(ridge.support)
 
 
+@pytest.mark.exhaustive
 def test_several_classes() -> None:
     X, y = data("squared", 1)
     y = np.digitize(y, [-1.0, 1.0])

@@ -34,6 +34,7 @@ PENALTIES = [
 ]
 
 
+@pytest.mark.default_cases(5)
 @pytest.mark.parametrize("penalty", PENALTIES, ids=repr)
 @examples(25)
 @given(seed=st.integers(0, 10**6))
@@ -87,6 +88,7 @@ def problem(loss: Any, penalty: ps.penalties.Penalty, seed: int = 0, fit_interce
     return Problem(as_block(X, y, rng.uniform(0.1, 2.0, 30)), 3, loss, penalty, fit_intercept, n_outputs)
 
 
+@pytest.mark.default_cases(5)
 @pytest.mark.parametrize("loss", [*BINARY, *REGRESSION, "softmax", "multiclass_hinge"])
 @examples(10)
 @given(seed=st.integers(0, 10**6), penalty=st.sampled_from([ps.L2(0.1), ps.L1(0.05), ps.ElasticNet(0.05, 0.01)]))

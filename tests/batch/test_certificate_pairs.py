@@ -59,6 +59,7 @@ def check(loss: str, penalty: Penalty, seed: int) -> None:
         assert proof.dual <= min(inside, default=np.inf) * (1.0 + 1e-12) + 1e-12
 
 
+@pytest.mark.default_cases(2)
 @pytest.mark.parametrize("i", sample(range(len(EVERY)), 4))
 def test_a_certificate_of_each_penalty(i: int) -> None:
     loss, penalty = LOSSES[i % (len(LOSSES) - 1)], EVERY[i]

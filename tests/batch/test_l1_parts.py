@@ -114,6 +114,7 @@ def test_factors_solve_with_all_columns_and_with_some_left(n: int, d: int, spars
         assert not x[left].any()
 
 
+@pytest.mark.exhaustive
 def test_factors_of_columns_that_depend_on_one_another_solve_what_can_be_solved() -> None:
     X, y = text(300, 400)
     at = point(X, y, np.zeros(400), 0.01)

@@ -155,6 +155,7 @@ def test_hinge_is_liblinears_crammer_singer() -> None:
     np.testing.assert_allclose(found.coef.T, other.coef_, atol=1e-6)
 
 
+@pytest.mark.default_cases(2)
 @pytest.mark.parametrize("penalty", PENALTIES)
 @pytest.mark.parametrize("intercept", [False, True])
 def test_softmax_with_sparse_penalties_reaches_what_proximal_gradient_does(penalty: Penalty, intercept: bool) -> None:

@@ -91,6 +91,7 @@ def check(kind: str, loss: str, seed: int) -> None:
 SEARCHED = [pytest.param(block, marks=pytest.mark.search) for block in range(1, 10)]
 
 
+@pytest.mark.default_cases(12)
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_dual_value_is_above_the_truth(kind: str, seed: int) -> None:

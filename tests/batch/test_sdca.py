@@ -139,6 +139,7 @@ def test_every_option_ends_at_the_optimum_of_other_solvers(option: str, sampling
     assert solution.primal == pytest.approx(optimum(given), rel=1e-6)
 
 
+@pytest.mark.default_cases(4)
 @pytest.mark.parametrize("loss", [*SMOOTH, "hinge", "epsilon_insensitive(0.2)", "absolute"])
 def test_every_loss_ends_at_the_optimum_of_other_solvers(loss: str) -> None:
     given = problem(loss)
@@ -172,6 +173,7 @@ def test_quantiles_end_with_the_right_share_below() -> None:
     assert abs(below - 0.3) <= (D + 1) / N
 
 
+@pytest.mark.exhaustive
 def test_strengths_for_each_feature() -> None:
     l1, l2 = np.array([0.0, 0.02, 0.1, 0.3]), np.array([0.05, 0.1, 0.2, 0.05])
     given = problem("logistic", ps.ElasticNet(l1, l2))
@@ -344,6 +346,7 @@ def test_huge_scales_have_a_valid_gap_or_warn() -> None:
     assert tiny.primal == pytest.approx(other.primal, rel=1e-8)  # w scales, P does not
 
 
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("eager_threads")
 @pytest.mark.parametrize("loss", ["logistic", "hinge"])
 def test_threads_keep_the_proof(loss: str) -> None:

@@ -72,6 +72,7 @@ def test_the_reference_is_the_median_without_weights() -> None:
 # ---- the search ----------------------------------------------------------------------------------
 
 
+@pytest.mark.default_cases(20)
 @pytest.mark.parametrize("seed", range(25))
 @pytest.mark.parametrize("loss", ["hinge", "logistic", "squared"])
 def test_solvers_on_odd_problems(loss: str, seed: int) -> None:

@@ -124,6 +124,7 @@ def test_demo_of_hardly_any_rows(rows: str, capsys: pytest.CaptureFixture[str]) 
     assert "FTRLProximal" in capsys.readouterr().out
 
 
+@pytest.mark.exhaustive
 def test_the_examples_of_the_demo_run(capsys: pytest.CaptureFixture[str]) -> None:
     lines = [line.strip() for line in EPILOG.splitlines()]
     examples = [line.split()[1:] for line in lines if line.startswith("proxstream ")]

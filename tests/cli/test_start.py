@@ -43,6 +43,7 @@ def run(code: str, *args: str, cwd: Path | None = None) -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.default_cases(2)
 @pytest.mark.parametrize(
     "last",
     [

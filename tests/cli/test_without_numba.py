@@ -61,6 +61,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.default_cases(1)
 @compiled_ahead
 @pytest.mark.parametrize(("file", "options"), [("a.svm", "--l1 0.001"), ("a.vw", ""), ("a.csv", "--label bought")])
 def test_files_to_models_and_predictions(file: str, options: str, folder: Path) -> None:
@@ -85,7 +86,7 @@ def test_the_usual_algorithms(algorithm: str, folder: Path) -> None:
 
 @compiled_ahead
 def test_the_demo(tmp_path: Path) -> None:
-    assert "FTRLProximal" in run(COMMAND, "demo", cwd=tmp_path)
+    assert "FTRLProximal" in run(COMMAND, "demo", "--rows", "300", cwd=tmp_path)
 
 
 @compiled_ahead

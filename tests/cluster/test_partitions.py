@@ -82,6 +82,7 @@ def all_rows(client, parts: Partitions, dtype=None):
     return X, np.concatenate([b.y for b in blocks]), np.concatenate([b.c for b in blocks])
 
 
+@pytest.mark.default_cases(3)
 @pytest.mark.parametrize("kind", ["dense", "sparse", "frame", "bag", "delayed", "futures", "files"])
 def test_every_kind_is_the_same_rows(client, rows, files, kind):
     parts = make_partitions(

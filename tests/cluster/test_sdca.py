@@ -95,6 +95,7 @@ def dual_value(problem: Problem, alpha: Any) -> float:
     return float(-problem.shares @ problem.loss.conjugate(-alpha, problem.rows.y) - conjugate)
 
 
+@pytest.mark.default_cases(1)
 @pytest.mark.parametrize(
     ("loss", "penalty"),
     [("logistic", ps.L2(0.01)), ("logistic", ps.ElasticNet(0.02, 0.01)), ("hinge", ps.L2(0.01))],
@@ -195,6 +196,7 @@ def dask_rows(y: Any = SIGNS, chunk: int = 40) -> tuple[Any, Any, Any]:
     return da.from_array(X, chunks=(chunk, D)), da.from_array(y, chunks=chunk), da.from_array(C, chunks=chunk)
 
 
+@pytest.mark.exhaustive
 def test_workers_do_what_this_process_does(client: Client) -> None:
     model = DaskSDCAClassifier(penalty=ps.L2(0.01), tol=1e-6, client=client, n_blocks=3, random_state=7)
     model.fit(*dask_rows(), classes=[-1.0, 1.0])
@@ -215,6 +217,7 @@ def test_workers_do_what_this_process_does(client: Client) -> None:
         np.testing.assert_array_equal(said.compute(), getattr(model, method)(X))
 
 
+@pytest.mark.exhaustive
 def test_numbers_from_files_and_classes_against_the_rest(client: Client, tmp_path: Any) -> None:
     from sklearn.datasets import dump_svmlight_file
 
@@ -252,6 +255,7 @@ class KillAt(SchedulerPlugin):  # type: ignore[misc]
             os.kill(self.process, signal.SIGKILL)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("every", sample([4, None], 2))
 def test_a_killed_worker_changes_nothing(
     client: Client, cluster: LocalCluster, tmp_path: Any, every: int | None

@@ -105,6 +105,7 @@ def test_one_lane_of_files_is_the_local_stream(client, files):
     assert same(found, model)
 
 
+@pytest.mark.exhaustive
 def test_weights_classes_and_numbers(client, rows):
     X = rows[0]
     cut = X[:3000], piece(0, 3000, 3)[1]

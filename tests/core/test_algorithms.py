@@ -447,6 +447,7 @@ def test_every_registered_algorithm_has_a_twin():
     assert set(TWINS) == set(ALGORITHMS), "an algorithm was registered without a naive twin (or a twin has no owner)"
 
 
+@pytest.mark.default_cases(40)
 @pytest.mark.parametrize("case", sample(CASES, 3))
 def test_points_are_those_of_the_naive_twin(case):
     twin = CASES[case]
@@ -681,6 +682,7 @@ def test_an_implicit_step_is_the_losses_own_step(name):
         np.testing.assert_allclose(learner.point, x - eta * slope * z, rtol=0, atol=1e-11)
 
 
+@pytest.mark.default_cases(4)
 @pytest.mark.parametrize("name", sample(SCALAR_LOSSES, 3))
 @pytest.mark.parametrize(
     "penalty",

@@ -66,6 +66,7 @@ def fit(loss: Any, dtype: Any = np.float64) -> Any:
     return scores, *machine.weights()
 
 
+@pytest.mark.default_cases(1)
 @pytest.mark.parametrize("dtype", sample([np.float64, np.float32], 2))
 @pytest.mark.parametrize(("mine", "built_in"), [(squared, losses.squared), (logistic, losses.logistic)])
 def test_the_same_body_gives_the_same_bits(mine: Any, built_in: Any, dtype: Any) -> None:
@@ -217,6 +218,7 @@ print(sum(driver.learn.dispatcher.stats.cache_hits.values()), machine.weights()[
 """
 
 
+@pytest.mark.exhaustive
 def test_each_process_compiles_its_own_loss(tmp_path: Path) -> None:
     def run(factor: float) -> list[float]:
         environment = {**os.environ, "PROXSTREAM_CACHE_DIR": str(tmp_path)}

@@ -102,6 +102,7 @@ def test_the_first_euclidean_point_is_the_constraints_nearest_to_0():
     np.testing.assert_array_equal(start(ps.L1(5.0), (2,)), [0.0, 0.0])
 
 
+@pytest.mark.default_cases(2)
 @pytest.mark.parametrize("p", [1.2, 1.5, 1.9, 2.0])
 @pytest.mark.parametrize("lam", [0.0, 0.7])
 def test_the_pnorm_step_is_a_minimum(p, lam):

@@ -291,6 +291,7 @@ def test_poisson_reaches_the_largest_float():
 # --- conjugate
 
 
+@pytest.mark.default_cases(8)
 @every_loss
 @examples(150)
 @given(data=st.data())
@@ -367,6 +368,7 @@ def test_constants_hold_and_are_tight(loss):
 # --- the two steps
 
 
+@pytest.mark.default_cases(8)
 @every_loss
 @examples(150)
 @given(data=st.data())
@@ -381,6 +383,7 @@ def test_implicit_step_is_a_subgradient_where_it_lands(loss, data):
     assert abs(fenchel_gap(loss, landed, y, s)) <= 2e-14 * blur
 
 
+@pytest.mark.default_cases(8)
 @every_loss
 @examples(150)
 @given(data=st.data())

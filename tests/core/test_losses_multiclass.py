@@ -185,6 +185,7 @@ def test_constants_hold_and_are_tight(loss):
 # --- the two steps
 
 
+@pytest.mark.default_cases(1)
 @every_loss
 @examples(600)
 @given(case=cases())
@@ -199,6 +200,7 @@ def test_steps_are_subgradients_where_they_land(loss, case):
     assert loss.dual_step(p, y, alpha, c) == pytest.approx(-alpha - s, rel=0, abs=1e-15)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.filterwarnings("ignore:Values in x were outside bounds:RuntimeWarning")  # of SciPy's solver
 @every_loss
 def test_dual_step_against_a_numerical_solver(loss):

@@ -144,6 +144,7 @@ def test_value(penalty, w, expected):
     assert value == pytest.approx(expected, rel=1e-12, abs=1e-15)
 
 
+@pytest.mark.default_cases(8)
 @every
 def test_psi_is_not_negative_and_convex(penalty):
     rng = np.random.default_rng(0)
@@ -158,6 +159,7 @@ def test_psi_is_not_negative_and_convex(penalty):
         assert penalty.value(middle) <= mean - bend + 1e-12 * (1 + mean)
 
 
+@pytest.mark.default_cases(8)
 @every
 def test_subgradient_lies_below(penalty):
     """Psi(y) >= Psi(w) + <g, y - w> on the constraint set, with ties and zeros in w."""

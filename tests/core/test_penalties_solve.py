@@ -112,6 +112,7 @@ def test_every_penalty_is_checked():
     assert {*SEPARABLE, *COUPLED, "kl"} == set(pen.PENALTIES)
 
 
+@pytest.mark.default_cases(25)
 @pytest.mark.parametrize("names", CHECKED, ids="+".join)
 def test_solve_finds_the_naive_minimizer(names):
     @problems_of(40)
@@ -133,6 +134,7 @@ def test_solve_finds_the_naive_minimizer(names):
     check()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["simplex", "l1_ball", "l2_ball"])
 def test_relative_accuracy_when_curvature_and_pull_are_far_apart(name):
     """u = 1e8 and h = 1e-8 in one vector: the multiplier cannot hold the digits that x needs."""
@@ -145,6 +147,7 @@ def test_relative_accuracy_when_curvature_and_pull_are_far_apart(name):
         np.testing.assert_allclose(penalty.solve(u, h), expected, rtol=1e-11, atol=1e-15)
 
 
+@pytest.mark.default_cases(25)
 @pytest.mark.parametrize("names", CHECKED, ids="+".join)
 def test_solve_is_non_expansive(names):
     """In the metric h, v -> solve(-h v, h) moves two points no farther apart."""
@@ -366,6 +369,7 @@ def test_32_bit_in_32_bit_out(name):
     assert penalty.solve([1, 2, -3], 1).dtype == np.float64
 
 
+@pytest.mark.default_cases(8)
 @pytest.mark.parametrize("names", sample([[*names] for names in CHECKED], 4), ids="+".join)
 def test_zeros_are_zeros(names):
     """A coordinate that the naive minimizer sets to 0 is 0.0, not small and not -0.0."""

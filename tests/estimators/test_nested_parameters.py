@@ -48,6 +48,7 @@ def test_streams_have_no_penalty_by_default() -> None:
 # ---- strings
 
 
+@pytest.mark.default_cases(2)
 @pytest.mark.parametrize(
     ("text", "built"),
     [
@@ -134,6 +135,7 @@ def test_a_field_of_two_penalties_needs_the_name_of_one() -> None:
     assert model.set_params(penalty__l1_2__lam=0.5).penalty == ps.L1(0.1) + ps.L2(0.2) + ps.L1(0.5)
 
 
+@pytest.mark.exhaustive
 def test_grid_search_over_defaults_sums_and_strings() -> None:
     searches = [
         (ps.StreamClassifier(), {"algorithm__scale": ["feature", "global"]}),

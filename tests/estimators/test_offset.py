@@ -58,6 +58,7 @@ def test_an_offset_of_zero_changes_nothing() -> None:
     np.testing.assert_array_equal(with_zero.coef_, ps.CertifiedRegressor("poisson").fit(X, COUNTS).coef_)
 
 
+@pytest.mark.exhaustive
 def test_streams_take_the_steps_of_a_true_offset() -> None:
     algorithm = ps.FTRLProximal(alpha=0.3)
     reference, losses = ps.OnlineLearner(algorithm, dim=4), []

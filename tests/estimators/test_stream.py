@@ -126,6 +126,7 @@ LAW = [
 ]
 
 
+@pytest.mark.default_cases(2)
 @pytest.mark.parametrize(("model", "classes"), LAW, ids=str)
 @examples(10)
 @given(
@@ -158,6 +159,7 @@ def test_partial_fit_row_by_row_keeps_exact_zeros() -> None:
     assert 0 < rows.nnz_ < 10 < np.count_nonzero(forgetful.coef_)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "model",
     [
@@ -248,6 +250,7 @@ def test_average_is_the_mean_of_the_weights_played() -> None:
 # ---- classes
 
 
+@pytest.mark.exhaustive
 def test_more_classes_make_the_logistic_loss_the_softmax_and_the_hinge_the_multiclass_hinge() -> None:
     X, y = data(classes=4)
     for two, many in (("logistic", "softmax"), ("hinge", "multiclass_hinge")):
@@ -260,6 +263,7 @@ def test_more_classes_make_the_logistic_loss_the_softmax_and_the_hinge_the_multi
         same_model(ps.StreamClassifier(FTRL, loss=two).fit(*binary), ps.StreamClassifier(FTRL, loss=many).fit(*binary))
 
 
+@pytest.mark.default_cases(1)
 @pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
 def test_one_against_the_rest_is_a_model_a_class(loss: str) -> None:
     X, y = data(classes=3)
@@ -274,6 +278,7 @@ def test_one_against_the_rest_is_a_model_a_class(loss: str) -> None:
         same_model(model, ps.StreamClassifier(FTRL, loss=loss, penalty=ps.L1(0.01)).fit(X, y))
 
 
+@pytest.mark.exhaustive
 def test_arow_learns_one_class_against_the_rest() -> None:
     X, y = data(classes=3)
     model = ps.StreamClassifier(ps.AROW(), loss="hinge").fit(X, y)
@@ -461,6 +466,7 @@ def test_sparse_rows_are_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
         assert np.shares_memory(rows.indices, X.indices)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("shuffle", [False, True])
 def test_fitting_takes_little_memory_beside_the_data(shuffle: bool) -> None:
     X = sparse.random_array((60_000, 1000), density=0.05, format="csr", dtype=np.float64, rng=0)

@@ -204,6 +204,7 @@ def test_what_is_no_cache_is_refused(tmp_path: Path) -> None:
     assert open_stream(tmp_path / "rows").formats == ["cache"]
 
 
+@pytest.mark.exhaustive
 def test_wider_numbers_than_asked_for(tmp_path: Path) -> None:
     path = tmp_path / "rows.psr"
     cached(path, b"1 1:0.1 2:3\n", dtype=np.float64)

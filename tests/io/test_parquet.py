@@ -64,6 +64,7 @@ ROWS = st.lists(
 )  # fmt: skip
 
 
+@pytest.mark.default_cases(4)
 @pytest.mark.parametrize("way", WRITTEN)
 @examples(25)
 @given(rows=ROWS, copies=st.sampled_from([1, 30]))

@@ -90,6 +90,7 @@ def as_bytes(thing: Any) -> Any:
     return struct.pack("<d", thing) if isinstance(thing, float) else thing
 
 
+@pytest.mark.default_cases(4)
 @pytest.mark.usefixtures("used")
 @pytest.mark.parametrize("call", range(len(CALLS)))
 def test_kernels_compiled_ahead_give_the_same_bits(call: int) -> None:

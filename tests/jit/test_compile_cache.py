@@ -67,6 +67,7 @@ def test_a_second_process_compiles_nothing(tmp_path: Path) -> None:
     assert Path(first["folder"]).parent == tmp_path
 
 
+@pytest.mark.exhaustive
 def test_a_folder_that_cannot_be_written_is_done_without(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
     report = fit(tmp_path / "file" / "cache")

@@ -63,6 +63,7 @@ def same(a: dict[str, Any], b: dict[str, Any]) -> bool:
     return a.keys() == b.keys() and all(np.array_equal(a[name], b[name]) for name in a)
 
 
+@pytest.mark.default_cases(3)
 @pytest.mark.parametrize("name", LEARNERS)
 def test_a_block_that_diverges_leaves_no_trace(name: str) -> None:
     """In its last row, where no later score would show it, and in any other; the stream goes on as if without it."""
@@ -184,6 +185,7 @@ def test_train_names_the_line_and_leaves_all_files_as_they_were(files: Path, cap
     assert sorted(path.name for path in files.iterdir() if path.name.startswith((".", "model"))) == ["model.psm"]
 
 
+@pytest.mark.exhaustive
 def test_a_weight_that_is_too_large_for_its_precision_is_refused() -> None:
     """The sums are numbers, their quotient is not."""
     learner = Learner(ps.RDA(gamma=1e-30), "absolute", n_features=1, dtype=np.float32, fit_intercept=False)
@@ -247,6 +249,7 @@ def largest(learner: Learner, row: RowBlock) -> float:
     return max(float(np.max(np.abs(array), initial=0.0)) for array in values)
 
 
+@pytest.mark.default_cases(1)
 @pytest.mark.parametrize("name", ["adagrad", "sgd", "auto"])
 def test_numbers_of_any_size(name: str) -> None:
     search(name, range(60))

@@ -47,6 +47,7 @@ def short_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "CHUNK", 8)
 
 
+@pytest.mark.default_cases(1)
 @pytest.mark.usefixtures("short_chunks")
 @pytest.mark.parametrize("name", sample(CASES, 4))
 def test_stress(name: str) -> None:
@@ -87,6 +88,7 @@ STRAGGLERS = {
 }
 
 
+@pytest.mark.default_cases(1)
 @pytest.mark.parametrize("name", STRAGGLERS)
 def test_a_thread_that_lags_behind_lets_no_feature_decay_twice(name: str) -> None:
     """A row of round 100 comes last of all, after round 400: each weight moves by that row's own step and no more."""

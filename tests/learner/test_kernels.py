@@ -81,9 +81,9 @@ def test_every_interpreted_kernel_equals_the_dense_family(name: str) -> None:
 
 
 def test_interpreted_kernels_equal_the_dense_family() -> None:
-    reports = play_interpreted(13, *kernel_cases.ALGORITHMS)
+    reports = play_interpreted(40, *kernel_cases.ALGORITHMS)
     assert all(report["played"] for report in reports.values())
-    assert sum(report["played"] for report in reports.values()) >= 200
+    assert sum(report["played"] for report in reports.values()) >= 60
 
 
 # Each algorithm, loss and kind of penalty at least once, in as few kernels as will do.
@@ -113,6 +113,7 @@ def test_the_covering_set_covers() -> None:
     assert kinds == {PENALTIES[name] for name in set(kernel_cases.PENALTIES) - {"sum"}}
 
 
+@pytest.mark.default_cases(3)
 @pytest.mark.parametrize("case", COVERING.values(), ids=COVERING)
 def test_compiled_kernels_equal_the_dense_family(case: Case) -> None:
     for seed, weighted in enumerate((False, True)):
@@ -123,6 +124,7 @@ def test_compiled_kernels_equal_the_dense_family(case: Case) -> None:
 MEANS = ("adagrad", "mirror", "truncated", "sgd", "arow")
 
 
+@pytest.mark.default_cases(1)
 @pytest.mark.parametrize("name", sample(MEANS, 3))
 def test_compiled_means_equal_the_dense_family(name: str) -> None:
     case = COVERING[name]
@@ -165,6 +167,7 @@ IDLE = {
 }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", sample(IDLE, 3))
 def test_a_feature_that_sleeps_for_thousands_of_rounds(name: str) -> None:
     """Seen in the first and in the last row; in between rows are empty, which decay like any other."""
@@ -182,6 +185,7 @@ def test_a_feature_that_sleeps_for_thousands_of_rounds(name: str) -> None:
     assert w[2] != 0.0
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("l2", [0.0, 0.05, 0.5])
 def test_means_keep_their_digits_under_any_decay(l2: float) -> None:
     """P falls to 1e-9 and below here: sums of it since the beginning would hold no digit of a feature's own."""
@@ -299,6 +303,7 @@ def test_weights_of_1_are_no_weights(name: str) -> None:
     assert same(learned(rows, case), learned(rows._replace(c=np.ones(30)), case))
 
 
+@pytest.mark.exhaustive
 def test_float32_state_follows_float64() -> None:
     for name in ("mirror", "ftrl", "adagrad-mirror"):
         case = COVERING[name]
@@ -373,6 +378,7 @@ def test_means_are_returned_only_where_they_are_kept() -> None:
         engine(COVERING["mirror"], Setting()).averages()
 
 
+@pytest.mark.exhaustive
 def test_the_mean_of_no_rounds_is_the_first_point() -> None:
     case = Case(ps.PassiveAggressive(), ps.Box(0.25, 1.0), losses.hinge)
     own = engine(case, Setting(average=True))

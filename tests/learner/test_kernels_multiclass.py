@@ -32,7 +32,7 @@ from .naive_multiclass import CLASSES, D, sample
 # -- equal to the dense learners -----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.exhaustive), 13])
+@pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.exhaustive), 40])
 def test_combinations_interpreted(every: int) -> None:
     script = Path(__file__).with_name("naive_multiclass.py")
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
@@ -50,6 +50,7 @@ COVERING = [
 ]
 
 
+@pytest.mark.default_cases(1)
 @pytest.mark.parametrize(("algorithm", "penalty", "loss"), some(COVERING, 2))
 def test_compiled(algorithm: Any, penalty: Any, loss: Any) -> None:
     assert not naive.difference(algorithm, penalty, loss, sample(), intercept=True)
@@ -106,6 +107,7 @@ def _solve_row(penalty: Any, u: Any, h: Any, threshold: float, ridge: float, L: 
     return work[: u.shape[0]]
 
 
+@pytest.mark.default_cases(2)
 @pytest.mark.parametrize("nonnegative", [False, True])
 @pytest.mark.parametrize("equal", [False, True])
 @pytest.mark.parametrize(("kind", "norm"), [(RowL2, ps.GroupL2), (RowLinf, ps.GroupLinf)])
@@ -163,6 +165,7 @@ def test_reasons_without_a_lazy_form(algorithm: Any, penalty: Any, loss: str, wo
     assert word in made
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("index", [1, 2])
 def test_rows_are_zero_together(index: int) -> None:
     algorithm, _, loss = COVERING[index]
@@ -253,6 +256,7 @@ def test_weight_zero_leaves_the_model() -> None:
     assert machine.t == seen.sum()
 
 
+@pytest.mark.exhaustive
 def test_threads_learn_the_same_problem() -> None:
     rng = np.random.default_rng(0)
     X = random_array((8000, 2000), density=0.005, format="csr", rng=rng)

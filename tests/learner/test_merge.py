@@ -59,6 +59,7 @@ def state(made):
     return {name: array.copy() for name, array in made.engine.arrays().items()}
 
 
+@pytest.mark.default_cases(2)
 @pytest.mark.parametrize(
     ("name", "dtype"),
     sample([*((name, np.float64) for name in SETTINGS), ("ftrl", np.float32), ("auto", np.float32)], 2),

@@ -85,6 +85,7 @@ def test_each_scale_has_its_kind_of_rows(scale: str) -> None:
     np.testing.assert_array_equal(model.coef_, alone.coef_)
 
 
+@pytest.mark.default_cases(1)
 @pytest.mark.parametrize(("loss", "outputs", "dtype"), [("logistic", 1, np.float32), ("softmax", 3, np.float64)])
 @given(cuts=st.lists(st.integers(0, 300), max_size=4))
 @examples(10)

@@ -760,6 +760,7 @@ def rounds_for(game):
     return [against, *(ADVERSARIES[1:][(i + k) % 6] for k in (0, 3))]
 
 
+@pytest.mark.default_cases(24)
 @pytest.mark.parametrize("game", sample(GAMES, 3), ids=lambda g: g.name)
 def test_regret_is_never_above_the_bound(game):
     for adversary in rounds_for(game):
@@ -1128,6 +1129,7 @@ def test_regret_grows_like_the_root_of_the_rounds(algorithm):
     assert 0.42 < exponent < 0.58
 
 
+@pytest.mark.default_cases(1)
 @pytest.mark.parametrize(
     "algorithm",
     [

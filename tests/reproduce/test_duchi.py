@@ -44,6 +44,7 @@ def few_rows(n: int = 120, width: int = 30, seed: int = 0) -> tuple[np.ndarray, 
     return X, np.where(X[:, 0] + X[:, 1] - X[:, 2] + random.normal(size=n) > 0.5, 1.0, -1.0)
 
 
+@pytest.mark.default_cases(1)
 @pytest.mark.parametrize("method", sample(METHODS, 4))
 def test_mistakes_are_those_of_the_algorithm_as_the_papers_write_it(method: str) -> None:
     X, y = few_rows()

@@ -38,6 +38,7 @@ def test_points_of_the_oscillation_are_those_of_the_closed_form(name: str, adver
     assert game.regret <= game.bound
 
 
+@pytest.mark.exhaustive
 def test_the_walk_is_that_of_a_plain_loop() -> None:
     d, cycles = 9, 6
     x, g2, lost = np.zeros((2, d)), np.zeros(d), np.zeros((2, cycles))
