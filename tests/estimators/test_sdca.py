@@ -15,8 +15,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import proxstream as ps
 
-# So strong a penalty that in 200 epochs rows of weight 2 and rows twice give the same model to 1e-7; the tol, below what
-# rounding lets be proved, is never reached.
+# So strong a penalty that in 200 epochs rows of weight 2 and rows twice give the same model to 1e-7; the tol is below
+# what rounding lets be proved and never reached.
 PRECISE = {"penalty": ps.L2(1.0), "tol": 1e-14, "max_epochs": 200}
 MODELS = [ps.SDCAClassifier(**PRECISE), ps.SDCARegressor(**PRECISE)]
 
