@@ -121,7 +121,7 @@ def open_data(
 
 def feature_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of `FeatureSpec` from the options `FEATURES` and `--names`."""
-    same = ("label", "weight", "qid", "numeric", "categorical", "drop", "nulls", "names")
+    same = ("label", "weight", "qid", "offset", "numeric", "categorical", "drop", "nulls", "names")
     spec = {name: options[name] for name in same}
     return spec | {"text": grams_of(options["text"]), "crosses": options["cross"], "bits": options["bits"] or None}
 
@@ -158,11 +158,11 @@ class Labelled:
         """Yield chunks."""
         unknown = 0
         for chunk in self.stream.chunks():
-            rows = chunk.rows
             if not self._ranks:
-                rows = self._labels.read_chunk(chunk, self.stream.names, skip=self._skip).rows
-                unknown += chunk.rows.n_rows - rows.n_rows
-            yield chunk._replace(rows=rows)
+                found = self._labels.read_chunk(chunk, self.stream.names, skip=self._skip)
+                unknown += chunk.rows.n_rows - found.rows.n_rows
+                chunk = chunk._replace(rows=found.rows, offset=found.take(chunk.offset))
+            yield chunk
         self.skipped = self.stream.skipped + unknown
 
     def __iter__(self) -> Iterator[RowBlock]:

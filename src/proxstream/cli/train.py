@@ -39,7 +39,7 @@ ONLINE = (
 # Options that apply to some formats only.
 TABLES = ("csv", "tsv", "jsonl", "parquet", "arrow")
 FORMATS_OF = {
-    **dict.fromkeys(("label", "weight", "qid", "categorical", "numeric", "text", "nulls"), TABLES),
+    **dict.fromkeys(("label", "weight", "qid", "offset", "categorical", "numeric", "text", "nulls"), TABLES),
     **dict.fromkeys(("cross", "drop"), (*TABLES, "vw")),
     **dict.fromkeys(("one_based", "max_features"), ("svmlight",)),
 }

@@ -26,6 +26,7 @@ from ..learner.learner import Learner
 if TYPE_CHECKING:
     from ..io import Stream
     from ..io.features.featurizer import Featurizer
+    from ..io.types import Chunk
 
 OUTPUTS = ("labels", "probabilities", "scores")
 NO_ROWS = RowBlock(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0), np.empty(0), NO_WEIGHTS)
@@ -204,7 +205,7 @@ class Model:
     def predict(self, X: Any, output: str = "labels") -> Array:
         """Return the labels (classes, or predicted numbers) of rows, or another output: see `outputs_of`."""
         self.check_output(output)
-        found = [self.outputs_of(self.scores(rows), output) for rows in self._blocks(X)]
+        found = [self.outputs_of(scores, output) for scores in self._scores(X)]
         return np.concatenate(found) if found else self.outputs_of(self.scores(NO_ROWS), output)
 
     def predict_proba(self, X: Any) -> Array:
@@ -218,13 +219,13 @@ class Model:
         """Return <w, x> + b, of shape (rows,) or (rows, classes)."""
         return self.predict(X, "scores")
 
-    def _blocks(self, X: Any) -> Iterable[RowBlock]:
+    def _scores(self, X: Any) -> Iterable[Array]:
         if isinstance(X, RowBlock):
-            return [X]
+            return [self.scores(X)]
         if isinstance(X, np.ndarray) or hasattr(X, "tocsr"):
-            return [as_block(X, dtype=self.learner.dtype)]
+            return [self.scores(as_block(X, dtype=self.learner.dtype))]
         stream = X if hasattr(X, "chunks") else self.open(X)
-        return (chunk.rows for chunk in stream.chunks())
+        return map(self.chunk_scores, stream.chunks())
 
     def open(self, source: Any, format: str | None = None, **options: Any) -> Stream:
         """Open data as the training data were read; `options` are those of `open_stream`."""
@@ -248,6 +249,11 @@ class Model:
     def scores(self, rows: RowBlock) -> Array:
         """Return <w, x> + b of a row block, (rows,) or (rows, classes)."""
         return self.learner.predict(rows._replace(data=rows.data.astype(self.learner.dtype, copy=False)))
+
+    def chunk_scores(self, chunk: Chunk) -> Array:
+        """Return <w, x> + b of the rows of a stream, plus their offsets if they have any."""
+        scores = self.scores(chunk.rows)
+        return scores if chunk.offset is None else scores + chunk.offset
 
     def check_output(self, output: str) -> None:
         """Raise a ValueError unless the model has this output."""

@@ -15,6 +15,7 @@ import numpy as np
 
 from ..core import losses, parsing, validation as checks
 from ..data.labels import text_numbers
+from ..data.offsets import needs_no_penalty, variance_power
 from ..io import formats
 from ..io.bad_rows import BadRows, bad_row_options
 from ..io.features.spec import FeatureSpec
@@ -102,6 +103,8 @@ class TrainConfig:
         self.checkpoint_interval()
         self._check_classes()
         self._check_holdout()
+        if self.features.offset is not None:
+            variance_power(losses.get(self.loss))  # raises where the loss takes none
 
     def _split_algorithm(self) -> None:
         """Turn parameters in the text of the algorithm, as in rda(gamma=2), into options."""
@@ -192,7 +195,7 @@ class TrainConfig:
         """Return a new learner, which grows with the rows if it can; a ConfigError if the options do not fit."""
         loss = losses.get(self.loss)
         try:
-            return Learner(
+            made = Learner(
                 parsing.algorithm_from_options(self.algorithm, self.parameters),
                 loss,
                 parsing.penalty_from_options(self.l1, self.l2, self.penalty),
@@ -209,6 +212,12 @@ class TrainConfig:
             )
         except (ValueError, TypeError) as error:
             raise ConfigError(str(error)) from None
+        if self.features.offset is not None and needs_no_penalty(loss, made.penalty):
+            raise ConfigError(
+                f"--offset with the loss {loss} needs a model without a penalty other than constraints: it acts by "
+                "weights of rows, which would multiply the penalty too; --algorithm certified takes both"
+            )
+        return made
 
     def continue_initial(self) -> tuple[TrainConfig, Learner]:
         """Return the configuration with the settings of the model that training continues from, and its learner."""

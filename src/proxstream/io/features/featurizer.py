@@ -77,7 +77,7 @@ class Featurizer:
     Parameters
     ----------
     spec : FeatureSpec
-        With `columns` (a trained model's): tables may lack the label, weight and qid.
+        With `columns` (a trained model's): tables may lack the label, weight and qid, but not the offset.
     dtype : float32 or float64
         Of values.
     growing : bool
@@ -103,7 +103,7 @@ class Featurizer:
         return sorted(decided, key=lambda column: column.kind == "text")
 
     def role(self, role: str, columns: Sequence[str]) -> str | None:
-        """Return the column among these that is the label, weight or qid."""
+        """Return the column among these that is the label, weight, qid or offset."""
         given = getattr(self.spec, role)
         name = LABEL if role == "label" and given is None else given
         return name if name in columns else None
@@ -116,7 +116,7 @@ class Featurizer:
         """
         for role in ROLES:
             given = getattr(self.spec, role)
-            needed = not self._trained or (labelled and role == "label")
+            needed = not self._trained or (labelled and role == "label") or role == "offset"
             if given and given not in kinds and needed:
                 raise DataError(f"{place}: found no column {given!r} for the {role}, expected one of {listed(kinds)}")
         if labelled and self.role("label", list(kinds)) is None:

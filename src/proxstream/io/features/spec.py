@@ -31,8 +31,9 @@ from typing import Any, NamedTuple
 from ...core import validation as _checks
 
 KINDS = ("numeric", "categorical", "text")
-ROLES = ("label", "weight", "qid")
+ROLES = ("label", "weight", "qid", "offset")
 LABEL = "label"
+OFFSETS = "a number from -500 to 500"  # what an offset may be: `types.MAX_OFFSET`
 ALL_COLUMNS = "all"
 MAX_BITS, MAX_ORDER, MAX_GRAM = 31, 8, 16
 
@@ -51,8 +52,9 @@ class FeatureSpec:
 
     Parameters
     ----------
-    label, weight, qid : str, optional
-        Columns that are not features. The label defaults to the column "label"; "" means that there is none.
+    label, weight, qid, offset : str, optional
+        Columns that are not features. The label defaults to the column "label"; "" means that there is none. The offset
+        is added to the score of its row: log exposures, for the losses poisson, gamma and tweedie.
     numeric, categorical : columns
         Of this kind whatever their type: names, globs, comma lists of these ("ROLE_*,RESOURCE"), or "all". A name takes
         precedence over a glob, and a glob over "all". The kind of other columns follows from their type: numbers are
@@ -92,6 +94,7 @@ class FeatureSpec:
     label: str | None = None
     weight: str | None = None
     qid: str | None = None
+    offset: str | None = None
     numeric: Sequence[str] = ()
     categorical: Sequence[str] = ()
     text: Mapping[str, str] | Sequence[tuple[str, str]] = ()
@@ -156,8 +159,8 @@ class FeatureSpec:
 
         >>> FeatureSpec.from_json({"bucket": 3})
         Traceback (most recent call last):
-        ValueError: a feature specification has no 'bucket'; it has label, weight, qid, numeric, categorical, text,
-            drop, keep, crosses, bits, signed, missing, nulls, names, columns
+        ValueError: a feature specification has no 'bucket'; it has label, weight, qid, offset, numeric, categorical,
+            text, drop, keep, crosses, bits, signed, missing, nulls, names, columns
         """
         if not isinstance(saved, Mapping):
             raise TypeError(f"a feature specification must be a mapping, got {saved!r}")
