@@ -123,7 +123,8 @@ def feature_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of `FeatureSpec` from the options `FEATURES` and `--names`."""
     same = ("label", "weight", "qid", "offset", "numeric", "categorical", "drop", "nulls", "names")
     spec = {name: options[name] for name in same}
-    return spec | {"text": grams_of(options["text"]), "crosses": options["cross"], "bits": options["bits"] or None}
+    spec |= {"text": grams_of(options["text"]), "crosses": options["cross"], "bits": options["bits"] or None}
+    return spec | {"standardize": options["bits"] < 31 and not options.get("no_standardize", True)}
 
 
 def grams_of(words: Sequence[str]) -> list[tuple[str, str]]:
@@ -152,7 +153,7 @@ class Labelled:
 
     def __init__(self, model: Model, stream: Stream, *, skip: bool = False) -> None:
         self._labels, self._skip, self.skipped = labels_of(model), skip, 0
-        self._ranks, self.stream = model.learner.ranking, stream
+        self._ranks, self.stream, self._model = model.learner.ranking, stream, model
 
     def chunks(self) -> Iterator[Chunk]:
         """Yield chunks."""
@@ -166,7 +167,7 @@ class Labelled:
         self.skipped = self.stream.skipped + unknown
 
     def __iter__(self) -> Iterator[RowBlock]:
-        return (chunk.rows for chunk in self.chunks())
+        return (self._model.standardized(chunk.rows) for chunk in self.chunks())
 
 
 # -- output -------------------------------------------------------------------------------

@@ -262,6 +262,8 @@ def features(source: Source, given: Any, dtype: Any) -> Any:
         return given
     spec = FeatureSpec.from_json(text["features"])
     asked = given.spec if isinstance(given, Featurizer) else given
+    if asked is not None:  # rows can be standardized only if they were written for it
+        asked = replace(asked, standardize=spec.standardize)
     if asked not in (None, FeatureSpec()):
         own, other = spec.to_json(), _expanded(asked, spec).to_json()
         differ = [name for name in own if name != "columns" and own[name] != other[name]]

@@ -31,7 +31,7 @@ def to_json(model: Model) -> Iterator[bytes]:
     A feature is [index, weight] or [index, weight, name, ...]; with several classes the weight is a list.
     """
     learner = model.learner
-    coef, intercept = learner.weights()
+    coef, intercept = model.weights()
     encoder = Encoder(lambda value: None)
     head: dict[str, Any] = {
         "format": "proxstream model 1",
@@ -63,7 +63,7 @@ def to_text(model: Model) -> Iterator[bytes]:
     from .. import __version__
 
     learner = model.learner
-    coef, intercept = learner.weights()
+    coef, intercept = model.weights()
     bits = (model.features or {}).get("bits")
     head = {
         "Version": f"proxstream {__version__}",
@@ -113,7 +113,7 @@ def to_onnx(model: Model) -> bytes:
     except ImportError:
         raise MissingExtraError("ONNX needs the package onnx: pip install 'proxstream[onnx]'") from None
     helper = onnx.helper
-    coef, intercept = model.learner.weights()
+    coef, intercept = model.weights()
     used = list(range(len(coef))) if model.features is None else _nonzero_rows(coef) or [0]
     coef = coef[used]
     make = _classifier if model.classes else _regressor

@@ -34,6 +34,7 @@ NOT_SETTINGS = (
     "resume",
     "quarantine",
     "initial",
+    "initial_names",
     "chunk_bytes",
     "max_features",
     "positive",
@@ -66,7 +67,7 @@ class TrainConfig:
     classes: tuple[float, ...] | tuple[str, ...] = ()
     positive: str | None = None
     class_weight: Mapping[str, float] = field(default_factory=dict)
-    features: FeatureSpec = field(default_factory=FeatureSpec)
+    features: FeatureSpec = field(default_factory=lambda: FeatureSpec(standardize=True))
     zero_based: bool = True
     dtype: str = "float32"
     holdout_every: int = 0
@@ -88,6 +89,7 @@ class TrainConfig:
     resume: bool = False
     initial: str | None = None
     initial_checksum: str | None = None
+    initial_names: Mapping[str, Any] = field(default_factory=dict)  # what its featurizer remembers
 
     def __post_init__(self) -> None:
         self._split_algorithm()
@@ -113,6 +115,8 @@ class TrainConfig:
             option = f"--{parameter.replace('_', '-')}"
             raise ValueError(f"{option} is given twice: as an option and in --algorithm {self.algorithm!r}")
         object.__setattr__(self, "algorithm", name)
+        if name == "certified":  # it loads the rows and centres columns by itself; a penalty is one of their own units
+            object.__setattr__(self, "features", replace(self.features, standardize=False))
         object.__setattr__(self, "parameters", {**self.parameters, **given})
 
     def _check_classes(self) -> None:
@@ -241,6 +245,7 @@ class TrainConfig:
             "features": FeatureSpec.from_json(model.features) if model.features is not None else self.features,
             "zero_based": bool(model.reading.get("zero_based", True)),
             "initial_checksum": checksum,
+            "initial_names": model.names,
         }
         return replace(self, **changes), learner
 
@@ -340,7 +345,7 @@ def _label_text(label: Any) -> str:
 
 
 # Settings that are on unless an option turns them off.
-OFF = {"--intercept": "--no-intercept", "--zero-based": "--one-based"}
+OFF = {"--intercept": "--no-intercept", "--zero-based": "--one-based", "--standardize": "--no-standardize"}
 
 
 def _option_words(name: str, value: Any) -> list[str]:

@@ -110,6 +110,8 @@ class BaseSession:
         New, or already trained.
     labels : Labels
     plan : Plan
+    standardize : function of a row block and of whether it is learned, optional
+        Returns the rows as the learner is given them.
     on_line, on_pass : function of a Line, of a Pass
     """
 
@@ -119,6 +121,7 @@ class BaseSession:
         labels: Labels,
         plan: Plan | None = None,
         *,
+        standardize: Callable[[RowBlock, bool], RowBlock] | None = None,
         on_line: Callable[[Line], None] | None = None,
         on_pass: Callable[[Pass], None] | None = None,
     ) -> None:
@@ -129,6 +132,7 @@ class BaseSession:
         self.tally = metrics.tally(learner.loss, learner.n_outputs, ranking=learner.ranking)
         self.best: dict[str, Array] = {}
         self._on_line, self._on_pass = on_line, on_pass
+        self._standardize = standardize or (lambda rows, learn: rows)
 
     @property
     def loss_sums(self) -> tuple[float, float]:
@@ -204,7 +208,7 @@ class BaseSession:
         """Return the sums of loss and weight over chunks of these files, which are not learned."""
         skip = self.plan.skip_bad
         read = ((self.labels.read_chunk(chunk, names, skip=skip), chunk) for chunk in chunks)
-        rows = ((found.rows, chunk.qid, found.take(chunk.offset)) for found, chunk in read)
+        rows = ((self._standardize(found.rows, False), chunk.qid, found.take(chunk.offset)) for found, chunk in read)
         return holdout.total_losses(self.learner, rows)
 
     # ---- state
@@ -334,7 +338,6 @@ class Session(BaseSession):
         progress.zeros = progress.zeros or bool((given == 0.0).any())
         progress.negatives = progress.negatives or bool((given == -1.0).any())
         progress.index_zero = progress.index_zero or bool((rows.indices == 0).any())
-        rows = rows._replace(data=rows.data.astype(self.learner.dtype, copy=False))
         start, n_bytes = 0, progress.n_bytes
         while start < rows.n_rows:
             stop = min(start + report.next_line(progress.rows, plan.every) - progress.rows, rows.n_rows)
@@ -359,6 +362,7 @@ class Session(BaseSession):
         progress, learner, first = self.progress, self.learner, self.progress.number == 0
         held = self._held_out_rows(rows.n_rows)
         learned = rows if held is None else rows._replace(c=np.where(held, 0.0, rows.weights()))
+        learned = self._standardize(learned, first).in_precision(learner.dtype)
         if offset is None:
             scores = learner.learn(learned, qid, undo=False, repeated=not first)
         else:

@@ -76,6 +76,10 @@ class FeatureSpec:
         Spellings of a missing value beside the empty one.
     names : bool
         Keep the names of each bucket, up to 2^20 in all; without hashing all are kept.
+    standardize : bool
+        Give numeric columns weights after the buckets, and rows their zeros, so that what learns the rows can replace a
+        number by its distance from the mean of its column in deviations: `proxstream train` does, and estimators with
+        `features`. Crosses are made of the numbers as they are.
     columns : pairs of column and kind
         What was decided when the first table was seen: features come in this order. Not set by users.
 
@@ -106,6 +110,7 @@ class FeatureSpec:
     missing: str = "nothing"
     nulls: Sequence[str] = ()
     names: bool = False
+    standardize: bool = False
     columns: Sequence[tuple[str, str]] | None = None
 
     def __post_init__(self) -> None:
@@ -119,11 +124,13 @@ class FeatureSpec:
         for role in ROLES:
             if not isinstance(getattr(self, role), str | None):
                 raise TypeError(f"{role} must be the name of a column, got {getattr(self, role)!r}")
-        for flag in ("signed", "names"):
+        for flag in ("signed", "names", "standardize"):
             if not isinstance(getattr(self, flag), bool):
                 raise TypeError(f"{flag} must be True or False, got {getattr(self, flag)!r}")
         if self.bits is not None and (type(self.bits) is not int or not 1 <= self.bits <= MAX_BITS):
             raise ValueError(f"bits must be an integer from 1 to {MAX_BITS}, or None for no hashing, got {self.bits!r}")
+        if self.standardize and self.bits == MAX_BITS:
+            raise ValueError(f"bits must be less than {MAX_BITS} to standardize: weights of numbers follow the buckets")
         _checks.one_of("missing", self.missing, ("nothing", "value"))
         self._check_uses()
         for cross in self.crosses:
@@ -160,7 +167,7 @@ class FeatureSpec:
         >>> FeatureSpec.from_json({"bucket": 3})
         Traceback (most recent call last):
         ValueError: a feature specification has no 'bucket'; it has label, weight, qid, offset, numeric, categorical,
-            text, drop, keep, crosses, bits, signed, missing, nulls, names, columns
+            text, drop, keep, crosses, bits, signed, missing, nulls, names, standardize, columns
         """
         if not isinstance(saved, Mapping):
             raise TypeError(f"a feature specification must be a mapping, got {saved!r}")

@@ -101,7 +101,7 @@ def _cells(featurizer: Featurizer, n_cells: int, n_rows: int, n_spans: int) -> A
 
     return kernel.Cells(
         np.empty(n_rows * n_cells, np.uint32),
-        np.empty(n_rows * n_cells, featurizer.dtype),
+        np.empty(n_rows * n_cells, featurizer.cell_dtype),
         np.full(n_rows, np.nan),
         np.empty(n_rows),
         np.empty(n_rows, np.int64),
@@ -285,7 +285,7 @@ class CsvParser(TextParser):
         )
         if error == kernel.CLOSED:
             return BadRow(where, f"found {value} after a closing quote, expected a separator or the line end", end)
-        dtype = self._featurizer.dtype.name
+        dtype = self._featurizer.cell_dtype.name
         name = self._names[int(state[kernel.FIELD])]
         expected = {
             kernel.NUMBER: "a finite number",
