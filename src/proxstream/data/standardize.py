@@ -190,19 +190,18 @@ class StandardizedStream:
     def _checked(self, X: Any, *, first: bool) -> Array:
         if hasattr(X, "tocsr"):
             raise TypeError("StandardizedStream takes dense matrices: a sparse one would lose its zeros")
-        X = np.asarray(X)
-        if X.ndim != 2 or X.dtype.kind not in "biuf" or not np.isfinite(X).all():
-            raise ValueError(f"X must be a matrix of finite numbers, got {X.dtype} of shape {X.shape}")
+        matrix: Array = np.asarray(X)
+        if matrix.ndim != 2 or matrix.dtype.kind not in "biuf" or not np.isfinite(matrix).all():
+            raise ValueError(f"X must be a matrix of finite numbers, got {matrix.dtype} of shape {matrix.shape}")
         if first:
-            self._columns = Standardizer(X.shape[1])
-        if X.shape[1] != self._columns.n_columns:
-            raise ValueError(f"X must have {self._columns.n_columns} columns as before, got {X.shape[1]}")
-        return X
+            self._columns = Standardizer(matrix.shape[1])
+        if matrix.shape[1] != self._columns.n_columns:
+            raise ValueError(f"X must have {self._columns.n_columns} columns as before, got {matrix.shape[1]}")
+        return matrix
 
     def _standardized(self, X: Array, c: Array, *, learn: bool) -> Array:
         n_rows, n_columns = X.shape
         dtype = np.float32 if X.dtype == np.float32 else np.float64
         indptr, indices = np.arange(n_rows + 1) * n_columns, np.tile(np.arange(n_columns, dtype=np.int32), n_rows)
         rows = RowBlock(indptr, indices, X.astype(dtype, copy=False).ravel(), np.empty(n_rows), c)
-        made: Array = self._columns.transform(rows, learn=learn, dtype=dtype).data
-        return made.reshape(X.shape)
+        return np.asarray(self._columns.transform(rows, learn=learn, dtype=dtype).data.reshape(X.shape))

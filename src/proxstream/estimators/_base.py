@@ -439,14 +439,10 @@ class StreamEstimator(LinearModelMixin, Composed):
         if is_stream(X):
             scores = block_scores(self._scores, standardized_rows(X, learn=False))
             used = X.used_featurizer
-            if (
-                used is not None
-                and used is not vars(self).get("_featurizer")
-                and used.growing
-                and (used.standardizes or not used.hashed)
-            ):
+            other = used is not None and used is not vars(self).get("_featurizer") and used.growing
+            if other and (used.standardizes or not used.hashed):
                 raise ValueError(
-                    "a stream that numbers or standardizes features in its own way: open it with "
+                    "this stream numbers or standardizes its features by its own rows: open it with "
                     "features=model.featurizer_"
                 )
             return scores
