@@ -2,9 +2,9 @@
 
     python -m benchmarks standardize [--data FOLDER] [--rows 20000]
 
-FOLDER has one folder per set: adult, california_housing, kdd_census_income, us_flights (see `kept_sets`); those that are
-not there are left out. cancer, wine, diabetes and digits are those of scikit-learn. Rows are shuffled once and a quarter
-of them is held out; labels of regression are divided by their deviation. Nothing is timed.
+FOLDER has one folder per set: adult, california_housing, kdd_census_income, us_flights (see `kept_sets`); those that
+are not there are left out. cancer, wine, diabetes and digits are those of scikit-learn. Rows are shuffled once and a
+quarter of them is held out; labels of regression are divided by their deviation. Nothing is timed.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import pandas as pd
 
-from proxstream import ScaleWarning, cli
+from proxstream import cli
+from proxstream.learner.scale_warning import ScaleWarning
 from proxstream.models.file import load_model
 
 RESULTS = Path(__file__).parent / "results"
@@ -84,6 +84,7 @@ def _of_folder(folder: Path, rows: int) -> Iterator[Table]:
 def _losses(table: Table, rows: int, folder: Path) -> Iterator[dict[str, Any]]:
     """Yield the held-out loss of each learner without and with standardized numbers."""
     frame = table.frame.sample(frac=1.0, random_state=0)[: rows + rows // 3]
+    frame = frame.rename(columns=lambda name: f"column {name}" if isinstance(name, int) else name)
     frame = frame.assign(label=frame["label"].astype(int) if frame["label"].dtype == bool else frame["label"])
     learned, out = len(frame) * 3 // 4, folder / "held_out.csv"
     frame[:learned].to_csv(folder / "rows.csv", index=False)

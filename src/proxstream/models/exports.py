@@ -28,7 +28,8 @@ class MissingExtraError(ImportError):
 def to_json(model: Model) -> Iterator[bytes]:
     """Yield a JSON object: settings, intercept, classes, and one line per feature with a non-zero weight.
 
-    A feature is [index, weight] or [index, weight, name, ...]; with several classes the weight is a list.
+    A feature is [index, weight] or [index, weight, name, ...]; with several classes the weight is a list. Where numbers
+    were standardized in training, `means` has an entry [index, mean] for each: the value of a missing number.
     """
     learner = model.learner
     coef, intercept = model.weights()
@@ -41,6 +42,8 @@ def to_json(model: Model) -> Iterator[bytes]:
         "intercept": np.asarray(intercept, np.float64).tolist(),
         "features": model.features,
     }
+    if model.means:
+        head["means"] = [[number, mean] for number, mean in model.means.items()]
     for name in ("algorithm", "penalty"):
         head[name] = encoder.encode(getattr(learner, name), name)
     head["arrays"] = {name: array.tolist() for name, array in encoder.arrays.items()}

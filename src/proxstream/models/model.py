@@ -200,6 +200,12 @@ class Model:
         """
         return self._standardizer.fold(*self.learner.weights())
 
+    @property
+    def means(self) -> dict[int, float]:
+        """The means of numeric columns that were standardized in training, by the number of the feature."""
+        columns = self._standardizer
+        return {columns.first + j: mean for j, mean in enumerate(columns.means.tolist())}
+
     # ---- as an estimator
 
     @property
