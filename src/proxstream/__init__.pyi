@@ -82,6 +82,9 @@ from .core.penalties import (
 from .data.rowblock import (
     RowBlock as RowBlock,
 )
+from .data.standardize import (
+    StandardizedStream as StandardizedStream,
+)
 from .estimators import (
     CertifiedClassifier as CertifiedClassifier,
     CertifiedRegressor as CertifiedRegressor,

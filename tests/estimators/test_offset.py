@@ -9,7 +9,7 @@ import pytest
 from scipy.optimize import minimize
 
 import proxstream as ps
-from proxstream.estimators._regressor import absorbed
+from proxstream.data.offsets import absorbed
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(150, 4))

@@ -75,7 +75,7 @@ def test_exports_hold_the_features_in_use(hashed: Any) -> None:
     assert properties["feature_indices"] == used.tolist()
     assert "site=s0" in properties["feature_names"] or any("s0" in name for name in properties["feature_names"])
     (rows,) = hashed.open("clicks.csv")
-    X = csr_array((rows.data, rows.indices, rows.indptr), shape=(rows.n_rows, 1 << 20))[:, used].toarray()
+    X = csr_array((rows.data, rows.indices, rows.indptr), shape=(rows.n_rows, hashed.coef_.shape[1]))[:, used].toarray()
     label, scores = ReferenceEvaluator(text).run(None, {"X": X.astype(np.float32)})
     np.testing.assert_array_equal(label, hashed.predict("clicks.csv"))
     np.testing.assert_allclose(scores, hashed.predict_proba("clicks.csv"), rtol=1e-5, atol=1e-6)

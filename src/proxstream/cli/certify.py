@@ -83,6 +83,8 @@ def certify(
     bad = BadRows(on_error, quarantine)
     bad.check([model, *data])
     fitted = load_model(model)
+    if (fitted.features or {}).get("offset") is not None:
+        raise ValueError(f"{model}: a certificate of a model with an offset takes CertifiedRegressor.fit(offset=)")
     most = max(max_features, fitted.learner.n_features)
     with open_data(fitted, data, format, one_based, bad=bad, labelled=True, max_features=most) as stream:
         rows = Labelled(fitted, stream, skip=bad.skip)

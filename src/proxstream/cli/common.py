@@ -121,9 +121,10 @@ def open_data(
 
 def feature_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of `FeatureSpec` from the options `FEATURES` and `--names`."""
-    same = ("label", "weight", "qid", "numeric", "categorical", "drop", "nulls", "names")
+    same = ("label", "weight", "qid", "offset", "numeric", "categorical", "drop", "nulls", "names")
     spec = {name: options[name] for name in same}
-    return spec | {"text": grams_of(options["text"]), "crosses": options["cross"], "bits": options["bits"] or None}
+    spec |= {"text": grams_of(options["text"]), "crosses": options["cross"], "bits": options["bits"] or None}
+    return spec | {"standardize": options["bits"] < 31 and not options.get("no_standardize", True)}
 
 
 def grams_of(words: Sequence[str]) -> list[tuple[str, str]]:
@@ -152,21 +153,21 @@ class Labelled:
 
     def __init__(self, model: Model, stream: Stream, *, skip: bool = False) -> None:
         self._labels, self._skip, self.skipped = labels_of(model), skip, 0
-        self._ranks, self.stream = model.learner.ranking, stream
+        self._ranks, self.stream, self._model = model.learner.ranking, stream, model
 
     def chunks(self) -> Iterator[Chunk]:
         """Yield chunks."""
         unknown = 0
         for chunk in self.stream.chunks():
-            rows = chunk.rows
             if not self._ranks:
-                rows = self._labels.read_chunk(chunk, self.stream.names, skip=self._skip).rows
-                unknown += chunk.rows.n_rows - rows.n_rows
-            yield chunk._replace(rows=rows)
+                found = self._labels.read_chunk(chunk, self.stream.names, skip=self._skip)
+                unknown += chunk.rows.n_rows - found.rows.n_rows
+                chunk = chunk._replace(rows=found.rows, offset=found.take(chunk.offset))
+            yield chunk
         self.skipped = self.stream.skipped + unknown
 
     def __iter__(self) -> Iterator[RowBlock]:
-        return (chunk.rows for chunk in self.chunks())
+        return (self._model.standardized(chunk.rows) for chunk in self.chunks())
 
 
 # -- output -------------------------------------------------------------------------------

@@ -80,6 +80,8 @@ def convert(source: str, target: str | None, output: str | None, **options: Any)
         return
     bad = BadRows(options["on_error"], options["quarantine"])
     bad.check([source, target])
+    if options["offset"] is not None:
+        raise UsageError("--offset: svmlight, vw and row caches have no offsets; train from the table itself")
     spec = feature_options(options)
     reading: dict[str, Any] = {
         "zero_based": not options["one_based"],

@@ -38,7 +38,7 @@ def evaluate(
     with open_data(fitted, data, format, one_based, bad=bad, labelled=True) as stream:
         rows = Labelled(fitted, stream, skip=bad.skip)
         for chunk in rows.chunks():
-            found.add(fitted.scores(chunk.rows), chunk.rows.y, chunk.rows.c, chunk.qid)
+            found.add(fitted.chunk_scores(chunk), chunk.rows.y, chunk.rows.c, chunk.qid)
     measured, tables = found.facts(), found.tables()
     if bad.skip:
         measured = {"rows": measured.pop("rows"), "skipped": rows.skipped, **measured}

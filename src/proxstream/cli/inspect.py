@@ -82,7 +82,7 @@ def _sparsity(model: Model) -> dict[str, Any]:
     """Return the number of weights and of non-zero ones."""
     import numpy as np
 
-    coef, intercept = model.learner.weights()
+    coef, intercept = model.weights()
     nonzeros = int(np.count_nonzero(coef))
     found: dict[str, Any] = {"features": len(coef), "non_zeros": nonzeros}
     found["share"] = nonzeros / coef.size if coef.size else 0.0
@@ -96,7 +96,7 @@ def largest(model: Model, top: int) -> list[dict[str, Any]]:
     """Return the largest non-zero weights with the names of their features and classes."""
     import numpy as np
 
-    coef, _ = model.learner.weights()
+    coef, _ = model.weights()
     flat = coef.ravel()
     places = np.flatnonzero(flat)
     places = places[np.argsort(-np.abs(flat[places]), kind="stable")][:top]

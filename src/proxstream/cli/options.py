@@ -62,6 +62,7 @@ FEATURES = (
     Option(["--label"], **COLUMN, help="Label column of a table. [default: label]"),
     Option(["--weight"], **COLUMN, help="Column of row weights."),
     Option(["--qid"], **COLUMN, help="Column of query ids."),
+    Option(["--offset"], **COLUMN, help="Column added to scores: log exposures, for poisson, gamma, tweedie."),
     Option(["--categorical"], **COLUMNS, help="Treat as categories; repeatable."),
     Option(["--numeric"], **COLUMNS, help="Treat as numbers; repeatable."),
     Option(["--text"], metavar="COLUMN[=GRAMS]", multiple=True, help="Treat as text: words:1-2, chars:3; repeatable."),

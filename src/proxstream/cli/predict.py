@@ -62,7 +62,7 @@ def predict(
     with usage():
         fitted.check_output(predict)
     with open_data(fitted, data, format, one_based) as stream:
-        texts = (text for chunk in stream.chunks() for text in lines(fitted, fitted.scores(chunk.rows), predict))
+        texts = (text for chunk in stream.chunks() for text in lines(fitted, fitted.chunk_scores(chunk), predict))
         if path is None:
             for text in texts:
                 sys.stdout.write(text)

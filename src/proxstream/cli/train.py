@@ -6,6 +6,7 @@ import signal
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from fnmatch import fnmatch
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +40,8 @@ ONLINE = (
 # Options that apply to some formats only.
 TABLES = ("csv", "tsv", "jsonl", "parquet", "arrow")
 FORMATS_OF = {
-    **dict.fromkeys(("label", "weight", "qid", "categorical", "numeric", "text", "nulls"), TABLES),
+    **dict.fromkeys(("label", "weight", "qid", "offset", "categorical", "numeric", "text", "nulls"), TABLES),
+    "no_standardize": TABLES,
     **dict.fromkeys(("cross", "drop"), (*TABLES, "vw")),
     **dict.fromkeys(("one_based", "max_features"), ("svmlight",)),
 }
@@ -121,6 +123,7 @@ OPTIONS = {
     "Features": [
         *FEATURES,
         Option(["--names"], is_flag=True, help="Store feature names in the model, for inspect."),
+        Option(["--no-standardize"], is_flag=True, help="Learn numeric columns in their own units."),
     ],
     "Held-out rows": [
         Option(["--holdout-every"], default=0, metavar="N", help="Hold out every N-th row: predict, never learn."),
@@ -327,6 +330,7 @@ def _run_on_cluster(
         raise UsageError("--algorithm certified cannot run on a cluster; use proxstream.cluster.DaskSDCAClassifier")
     for name in sorted(given & set(REFUSED)):
         raise UsageError(f"{_option(name)} does not apply to --cluster: {REFUSED[name]}")
+    config = replace(config, features=replace(config.features, standardize=False))  # lanes would have their own means
     config, initial = _initial(config, given)
     with usage():
         config = find_classes(config, report.note)

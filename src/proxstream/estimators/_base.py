@@ -24,7 +24,7 @@ from ..data.rowblock import RowBlock
 from ..learner.learner import Learner
 from ._params import AlgorithmLike, Composed, PenaltyLike
 from ._progress import PassRecord, Report, check_callbacks, progress, stops
-from ._rows import block_scores, is_stream, is_table, without_column
+from ._rows import block_scores, is_stream, is_table, standardized_rows, without_column
 from ._top_features import LinearModelMixin
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class StreamEstimator(LinearModelMixin, Composed):
     @property
     def nnz_(self) -> int:
         """Weights that are not exactly zero."""
-        return int(np.count_nonzero(self._fitted("nnz_").weights()[0]))
+        return int(np.count_nonzero(self._weights("nnz_")[0]))
 
     @property
     def progressive_loss_(self) -> float:
@@ -101,13 +101,18 @@ class StreamEstimator(LinearModelMixin, Composed):
     @property
     def coef_(self) -> Any:
         """The weights, made on access: a dense array, CSR after `sparsify`."""
-        coef = self._coef(self._fitted("coef_").weights()[0])
+        coef = self._coef(self._weights("coef_")[0])
         return csr_array(np.atleast_2d(coef)) if self._sparse else coef
 
     @property
     def intercept_(self) -> Any:
         """What is added to every score."""
-        return self._intercept(self._fitted("intercept_").weights()[1])
+        return self._intercept(self._weights("intercept_")[1])
+
+    def _weights(self, attribute: str) -> tuple[Array, Any]:
+        """Return coefficients and intercept in the units of the columns, also where numbers were standardized."""
+        weights = self._fitted(attribute).weights()
+        return self._featurizer.standardizer.fold(*weights) if "_featurizer" in vars(self) else weights
 
     def sparsify(self) -> Self:
         """Let `coef_` be a CSR array from now on. What is learned, and how fast, does not change.
@@ -177,7 +182,8 @@ class StreamEstimator(LinearModelMixin, Composed):
             return X, y
         label = self.features.label if self.features is not None else self._featurizer.spec.label
         X, found = without_column(X, label or "label")
-        return _block_of_table(X, self._featurizer), found if y is None else y
+        block = self._featurizer.standardize(_block_of_table(X, self._featurizer), learn=True)
+        return block, found if y is None else y
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = dict(super().__getstate__())
@@ -333,7 +339,7 @@ class StreamEstimator(LinearModelMixin, Composed):
                 if i:
                     self._learner.end_query()
                 try:
-                    for element in stream:
+                    for element in standardized_rows(stream, learn=i == 0):
                         with self._kept_if_refused():
                             if first:
                                 self.__dict__.pop("_featurizer", None)
@@ -431,17 +437,19 @@ class StreamEstimator(LinearModelMixin, Composed):
         """Return the scores of each row; unknown features of a row block count 0."""
         check_is_fitted(self)
         if is_stream(X):
-            scores = block_scores(self._scores, X)
+            scores = block_scores(self._scores, standardized_rows(X, learn=False))
             used = X.used_featurizer
-            if used is not None and used is not vars(self).get("_featurizer") and not used.hashed and used.growing:
+            other = used is not None and used is not vars(self).get("_featurizer") and used.growing
+            if other and (used.standardizes or not used.hashed):
                 raise ValueError(
-                    "without hashing, a stream numbers its features in its own order: open it with "
+                    "this stream numbers or standardizes its features by its own rows: open it with "
                     "features=model.featurizer_"
                 )
             return scores
         if is_table(X) and "_featurizer" in vars(self):
             label = None if self.features is None else self.features.label
-            X = _block_of_table(without_column(X, label or "label")[0], self.featurizer_)
+            used = self.featurizer_
+            X = used.standardize(_block_of_table(without_column(X, label or "label")[0], used), learn=False)
         if isinstance(X, RowBlock):
             return self._learner.predict(X.in_precision(self._learner.dtype))
         X = validate_data(self, checked_matrix(X), accept_sparse="csr", dtype=self._learner.dtype, reset=False)

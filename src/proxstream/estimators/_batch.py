@@ -36,11 +36,12 @@ from ..core.penalties import L2, Penalty
 from ..core.validation import Array
 from ..data.batches import check_weights, checked_matrix
 from ..data.labels import LabelEncoder, class_weighted, one_vs_rest
+from ..data.offsets import WithoutOffset, absorbed
 from ..data.rowblock import RowBlock, as_block, weights_or_ones
 from ._classifier import Classifies
 from ._params import Composed, PenaltyLike
 from ._progress import check_callbacks, stops
-from ._regressor import Regresses, WithoutOffset, absorbed, checked_offset
+from ._regressor import Regresses, checked_offset
 from ._rows import block_scores, is_stream
 from ._serialization import Stored
 from ._top_features import LinearModelMixin
@@ -282,7 +283,8 @@ class BatchRegressor(Regresses, BatchEstimator):
         loss.check_labels(y)
         penalty.check_shape((X.shape[1],))
         if offset is not None:
-            return self._fit_offset(X, y, c, absorbed(loss, y, offset), loss, penalty)
+            rows = absorbed(loss, y, checked_offset(loss, offset, len(y)))
+            return self._fit_offset(X, y, c, rows, loss, penalty)
         return self._fit(Problem(as_block(X, y, c, checked=True), X.shape[1], loss, penalty, bool(self.fit_intercept)))
 
     def _fit_offset(self, X: Any, y: Array, c: Array, rows: WithoutOffset, loss: Loss, penalty: Penalty) -> Self:

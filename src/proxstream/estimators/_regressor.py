@@ -1,19 +1,8 @@
-"""What every regressor shares: the score of its predictions, and offsets.
-
-Offsets for losses with a log link: the score of a row is <w, x> + b + o, with o given.
-
-Let e = exp(o), and q the power of the mean that the variance grows with: 1 for Poisson, 2 for gamma, `power` for
-Tweedie. Each of these losses satisfies
-
-    phi(p + o, y) = e^(2-q) phi(p, y / e) + const                                                           (1)
-
-so a row with an offset is a row without one that has the label y / e and e^(2-q) times the weight: a rate, weighted by
-its exposure.
-"""
+"""What every regressor shares: the score of its predictions, and checks of offsets."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -22,6 +11,7 @@ from sklearn.utils import check_array
 
 from ..core.losses import Loss
 from ..core.validation import Array
+from ..data.offsets import variance_power
 from ._rows import predicted_blocks
 
 
@@ -54,46 +44,12 @@ class Regresses(RegressorMixin):  # type: ignore[misc]
         return float(r2_score(y, predicted, sample_weight=weights))
 
 
-class WithoutOffset(NamedTuple):
-    """Rows after (1): their labels, the factors of their weights, and the constants."""
-
-    y: Array
-    factors: Array
-    constants: Array
-
-
 def checked_offset(loss: Loss, offset: Any, n_rows: int) -> Array:
     """Return one finite offset per row; a ValueError where the loss takes none."""
-    _power(loss)
+    variance_power(loss)
     o = np.asarray(check_array(offset, ensure_2d=False, ensure_min_samples=0, dtype=np.float64, input_name="offset"))
     if o.ndim == 0:
         o = np.full(n_rows, float(o))
     if o.shape != (n_rows,):
         raise ValueError(f"offset must have shape ({n_rows},), got {o.shape}")
     return o
-
-
-def absorbed(loss: Loss, y: Array, offset: Any) -> WithoutOffset:
-    """Return labels and factors of weights by which rows need no offset.
-
-    >>> from proxstream import losses
-    >>> rows = absorbed(losses.poisson, np.array([3.0]), np.log([2.0]))
-    >>> rows.y, rows.factors.round(12)
-    (array([1.5]), array([2.]))
-    """
-    o = checked_offset(loss, offset, len(y))
-    with np.errstate(over="ignore"):
-        rates, factors = y * np.exp(-o), np.exp((2.0 - _power(loss)) * o)
-    bad = ~(np.isfinite(rates) & np.isfinite(factors) & (factors > 0.0) & ((rates > 0.0) | (y <= 0.0)))
-    if bad.any():
-        i = int(np.argmax(bad))
-        raise ValueError(f"offset must have an exponential that is a positive finite number, got {o[i]:g} at index {i}")
-    constants = loss.value(o, y) - factors * loss.value(np.zeros(len(y)), rates)
-    return WithoutOffset(rates, factors, np.asarray(constants))
-
-
-def _power(loss: Loss) -> float:
-    power = {"poisson": 1.0, "gamma": 2.0, "tweedie": getattr(loss, "power", None)}.get(loss.name)
-    if power is None:
-        raise ValueError(f"offset is for the losses poisson, gamma and tweedie, whose mean is e^score, got {loss}")
-    return power

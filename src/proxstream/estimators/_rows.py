@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -32,11 +32,23 @@ def without_column(X: Any, name: str) -> tuple[Any, Array | None]:
     return X.select(rest) if hasattr(X, "column_names") else X[rest], np.asarray(X[name])
 
 
+def standardized_rows(stream: Iterable[Any], *, learn: bool) -> Iterator[Any]:
+    """Yield the elements of a stream; numbers of tables are standardized if their featurizer does so."""
+    for element in stream:
+        used = stream.used_featurizer if is_stream(stream) else None  # type: ignore[attr-defined]
+        if used is None or not used.standardizes:
+            yield element
+        elif isinstance(element, RowBlock):
+            yield used.standardize(element, learn=learn)
+        else:
+            yield used.standardize(element[0], learn=learn), *element[1:]
+
+
 def labelled_blocks(X: Any) -> Iterator[tuple[RowBlock, Array | None]]:
     """Yield the blocks of a stream, or a block by itself, with their qid; a ValueError where rows have no labels."""
     if not isinstance(X, RowBlock) and not is_stream(X):
         raise ValueError("score needs y, or a stream or RowBlock with labels")
-    for element in (X,) if isinstance(X, RowBlock) else X:
+    for element in (X,) if isinstance(X, RowBlock) else standardized_rows(X, learn=False):
         rows, qid = (element, None) if isinstance(element, RowBlock) else element
         if len(rows.y) != rows.n_rows or (rows.y.dtype.kind == "f" and np.isnan(rows.y).any()):
             raise ValueError("score needs y, since the rows have no labels")

@@ -10,10 +10,11 @@ import numpy as np
 from ..core.losses import Loss
 from ..core.validation import Array, vector
 from ..data.batches import Batch
+from ..data.offsets import absorbed
 from ..data.rowblock import weights_or_ones
 from ._base import StreamEstimator
 from ._params import AlgorithmLike, PenaltyLike
-from ._regressor import Regresses, absorbed, checked_offset
+from ._regressor import Regresses, checked_offset
 
 
 class StreamRegressor(Regresses, StreamEstimator):
@@ -191,7 +192,7 @@ class StreamRegressor(Regresses, StreamEstimator):
         """Return a batch whose labels and weights have taken in the offset."""
         if offset is None:
             return batch
-        rows = absorbed(self._learner.loss, batch.y, offset)
+        rows = absorbed(self._learner.loss, batch.y, checked_offset(self._learner.loss, offset, len(batch.y)))
         if not self._learner.penalty.is_constraint and not (rows.factors == 1.0).all():
             raise ValueError(
                 f"offset with the loss {self._learner.loss} needs penalty=None or constraints in a stream estimator: "

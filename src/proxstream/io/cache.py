@@ -31,7 +31,7 @@ from .features.spec import ROLES, FeatureSpec
 from .formats import Job, changed
 from .sources import Opened, Source
 from .text.reader import Checksum, check_highest, no_rows, skim
-from .types import Chunk, DataError, Position
+from .types import Chunk, DataError, Position, without_offsets
 
 if TYPE_CHECKING:
     from .open import Stream
@@ -202,7 +202,7 @@ def write_cache(stream: Stream, path: str | os.PathLike[str]) -> int:
 def _regrouped(chunks: Iterable[Chunk]) -> Iterator[tuple[RowBlock, Array | None]]:
     """Join small chunks."""
     waiting: list[Chunk] = []
-    for chunk in chunks:
+    for chunk in without_offsets(chunks):
         if waiting and (waiting[0].qid is None) != (chunk.qid is None):
             yield _joined(waiting)
             waiting = []
@@ -262,6 +262,8 @@ def features(source: Source, given: Any, dtype: Any) -> Any:
         return given
     spec = FeatureSpec.from_json(text["features"])
     asked = given.spec if isinstance(given, Featurizer) else given
+    if asked is not None:  # rows can be standardized only if they were written for it
+        asked = replace(asked, standardize=spec.standardize)
     if asked not in (None, FeatureSpec()):
         own, other = spec.to_json(), _expanded(asked, spec).to_json()
         differ = [name for name in own if name != "columns" and own[name] != other[name]]

@@ -68,6 +68,11 @@ class Stream:
 
     def __iter__(self) -> Iterator[RowBlock | tuple[RowBlock, Array]]:
         for chunk in self.chunks():
+            if chunk.offset is not None:
+                raise ValueError(
+                    "row blocks do not hold offsets: read `chunks()`, use `proxstream train`, or pass the offset "
+                    "to `fit` or `predict` and drop its column"
+                )
             yield chunk.rows if chunk.qid is None else (chunk.rows, chunk.qid)
 
     def chunks(self, start: Position | None = None, *, empty: bool = False) -> Iterator[Chunk]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 
 ALL_FEATURES = 1 << 31  # the most that 32-bit indices can number
+MAX_OFFSET = 500.0  # its exponential, and that of its negative, times any label are finite numbers
 MAX_FEATURES = 1 << 26  # the default limit: 768 MiB of three 32-bit numbers each
 
 
@@ -51,13 +52,23 @@ class Position(NamedTuple):
 class Chunk(NamedTuple):
     """Some rows of a stream, in order; a missing label is NaN.
 
-    `n_bytes` counts bytes of the source as it is stored, so that the chunks add up to its size.
+    `n_bytes` counts bytes of the source as it is stored, so that the chunks add up to its size. `offset` is what is
+    added to the score of each row, None where the source has no such column.
     """
 
     rows: RowBlock
     qid: Array | None
     end: Position
     n_bytes: int
+    offset: Array | None = None
+
+
+def without_offsets(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
+    """Yield chunks for a format that has no offsets; a DataError where rows have one."""
+    for chunk in chunks:
+        if chunk.offset is not None:
+            raise DataError("found offsets, which svmlight, vw and row caches do not have; train from the table itself")
+        yield chunk
 
 
 class Accepted(NamedTuple):

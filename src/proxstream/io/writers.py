@@ -16,7 +16,7 @@ import numpy as np
 
 from ..core.validation import Array
 from ..data.rowblock import RowBlock
-from .types import Chunk, DataError
+from .types import Chunk, DataError, without_offsets
 
 
 def svmlight(chunks: Iterable[Chunk]) -> Iterator[bytes]:
@@ -27,7 +27,7 @@ def svmlight(chunks: Iterable[Chunk]) -> Iterator[bytes]:
     >>> list(svmlight([Chunk(rows, None, Position(), 0)]))
     [b'-1 3:0.5 7:1\\n']
     """
-    for chunk in chunks:
+    for chunk in without_offsets(chunks):
         rows = chunk.rows
         missing, weighted = np.flatnonzero(np.isnan(rows.y)), np.flatnonzero(rows.c != 1.0)
         if len(missing):
@@ -51,7 +51,7 @@ def vw(chunks: Iterable[Chunk]) -> Iterator[bytes]:
     >>> list(vw([Chunk(rows, None, Position(), 0)]))
     [b'-1 2 | 7:0.5\\n']
     """
-    for chunk in chunks:
+    for chunk in without_offsets(chunks):
         rows = chunk.rows
         if chunk.qid is not None:
             raise DataError("found queries, which vw does not have; svmlight and cache do")

@@ -28,10 +28,11 @@ class MissingExtraError(ImportError):
 def to_json(model: Model) -> Iterator[bytes]:
     """Yield a JSON object: settings, intercept, classes, and one line per feature with a non-zero weight.
 
-    A feature is [index, weight] or [index, weight, name, ...]; with several classes the weight is a list.
+    A feature is [index, weight] or [index, weight, name, ...]; with several classes the weight is a list. Where numbers
+    were standardized in training, `means` has an entry [index, mean] for each: the value of a missing number.
     """
     learner = model.learner
-    coef, intercept = learner.weights()
+    coef, intercept = model.weights()
     encoder = Encoder(lambda value: None)
     head: dict[str, Any] = {
         "format": "proxstream model 1",
@@ -41,6 +42,8 @@ def to_json(model: Model) -> Iterator[bytes]:
         "intercept": np.asarray(intercept, np.float64).tolist(),
         "features": model.features,
     }
+    if model.means:
+        head["means"] = [[number, mean] for number, mean in model.means.items()]
     for name in ("algorithm", "penalty"):
         head[name] = encoder.encode(getattr(learner, name), name)
     head["arrays"] = {name: array.tolist() for name, array in encoder.arrays.items()}
@@ -63,7 +66,7 @@ def to_text(model: Model) -> Iterator[bytes]:
     from .. import __version__
 
     learner = model.learner
-    coef, intercept = learner.weights()
+    coef, intercept = model.weights()
     bits = (model.features or {}).get("bits")
     head = {
         "Version": f"proxstream {__version__}",
@@ -113,7 +116,7 @@ def to_onnx(model: Model) -> bytes:
     except ImportError:
         raise MissingExtraError("ONNX needs the package onnx: pip install 'proxstream[onnx]'") from None
     helper = onnx.helper
-    coef, intercept = model.learner.weights()
+    coef, intercept = model.weights()
     used = list(range(len(coef))) if model.features is None else _nonzero_rows(coef) or [0]
     coef = coef[used]
     make = _classifier if model.classes else _regressor

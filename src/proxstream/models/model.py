@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -18,6 +19,7 @@ from ..core.penalties import Penalty
 from ..core.validation import Array, integer, one_of, truth
 from ..data.labels import text_numbers
 from ..data.rowblock import NO_WEIGHTS, RowBlock, as_block
+from ..data.standardize import Standardizer
 from ..io.features.spec import FeatureSpec
 from ..io.types import ALL_FEATURES
 from ..learner.frozen import FrozenEngine
@@ -26,6 +28,7 @@ from ..learner.learner import Learner
 if TYPE_CHECKING:
     from ..io import Stream
     from ..io.features.featurizer import Featurizer
+    from ..io.types import Chunk
 
 OUTPUTS = ("labels", "probabilities", "scores")
 NO_ROWS = RowBlock(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0), np.empty(0), NO_WEIGHTS)
@@ -163,8 +166,11 @@ class Model:
         text = self.names["names"].tobytes()
         bits = None if self.features is None else self.features.get("bits")
         found: dict[int, list[str]] = {}
+        columns = self._standardizer
         for i, (begin, end) in enumerate(zip([0, *ends], ends, strict=False)):
             number = i if bits is None else keys[i] & ((1 << bits) - 1)
+            if i < columns.n_columns:
+                number = columns.first + i
             found.setdefault(number, []).append(text[begin:end].decode("utf-8", "surrogateescape"))
         return found
 
@@ -180,18 +186,38 @@ class Model:
             return ("labels", "scores") if self.loss.link == "log" else ("scores",)
         return OUTPUTS if self.loss.has_probabilities else ("labels", "scores")
 
+    @cached_property
+    def _standardizer(self) -> Standardizer:
+        """The statistics of numeric columns that were standardized in training."""
+        if "statistics" not in self.names:
+            return Standardizer(0)
+        return self.featurizer().standardizer
+
+    def weights(self) -> tuple[Array, Any]:
+        """Return the coefficients, (features,) or (features, outputs), and the intercept, in the units of the columns.
+
+        Those of the learner are of standardized columns: see `proxstream.data.standardize`.
+        """
+        return self._standardizer.fold(*self.learner.weights())
+
+    @property
+    def means(self) -> dict[int, float]:
+        """The means of numeric columns that were standardized in training, by the number of the feature."""
+        columns = self._standardizer
+        return {columns.first + j: mean for j, mean in enumerate(columns.means.tolist())}
+
     # ---- as an estimator
 
     @property
     def coef_(self) -> Array:
         """The coefficients, of shape (1, features) or (classes, features); (features,) for regression and ranking."""
-        coef, _ = self.learner.weights()
+        coef, _ = self.weights()
         return coef.T if coef.ndim == 2 else np.atleast_2d(coef) if self.classes else coef
 
     @property
     def intercept_(self) -> Any:
         """The intercepts, of shape (1,) or (classes,); a number for regression and ranking."""
-        intercept = self.learner.weights()[1]
+        intercept = self.weights()[1]
         return np.atleast_1d(intercept) if self.classes else intercept
 
     @property
@@ -204,7 +230,7 @@ class Model:
     def predict(self, X: Any, output: str = "labels") -> Array:
         """Return the labels (classes, or predicted numbers) of rows, or another output: see `outputs_of`."""
         self.check_output(output)
-        found = [self.outputs_of(self.scores(rows), output) for rows in self._blocks(X)]
+        found = [self.outputs_of(scores, output) for scores in self._scores(X)]
         return np.concatenate(found) if found else self.outputs_of(self.scores(NO_ROWS), output)
 
     def predict_proba(self, X: Any) -> Array:
@@ -218,13 +244,13 @@ class Model:
         """Return <w, x> + b, of shape (rows,) or (rows, classes)."""
         return self.predict(X, "scores")
 
-    def _blocks(self, X: Any) -> Iterable[RowBlock]:
+    def _scores(self, X: Any) -> Iterable[Array]:
         if isinstance(X, RowBlock):
-            return [X]
+            return [self.scores(X)]
         if isinstance(X, np.ndarray) or hasattr(X, "tocsr"):
-            return [as_block(X, dtype=self.learner.dtype)]
+            return [self._matrix_scores(as_block(X, dtype=self.learner.dtype))]
         stream = X if hasattr(X, "chunks") else self.open(X)
-        return (chunk.rows for chunk in stream.chunks())
+        return map(self.chunk_scores, stream.chunks())
 
     def open(self, source: Any, format: str | None = None, **options: Any) -> Stream:
         """Open data as the training data were read; `options` are those of `open_stream`."""
@@ -247,7 +273,20 @@ class Model:
 
     def scores(self, rows: RowBlock) -> Array:
         """Return <w, x> + b of a row block, (rows,) or (rows, classes)."""
-        return self.learner.predict(rows._replace(data=rows.data.astype(self.learner.dtype, copy=False)))
+        return self.learner.predict(self.standardized(rows))
+
+    def standardized(self, rows: RowBlock) -> RowBlock:
+        """Return rows as the learner was given them, in its precision."""
+        return self._standardizer.transform(rows, learn=False, dtype=self.learner.dtype)
+
+    def _matrix_scores(self, rows: RowBlock) -> Array:
+        """Return the same of the rows of a matrix, whose zeros are numbers and not missing."""
+        return rows.scores(*self.weights()) if self._standardizer.n_columns else self.scores(rows)
+
+    def chunk_scores(self, chunk: Chunk) -> Array:
+        """Return <w, x> + b of the rows of a stream, plus their offsets if they have any."""
+        scores = self.scores(chunk.rows)
+        return scores if chunk.offset is None else scores + chunk.offset
 
     def check_output(self, output: str) -> None:
         """Raise a ValueError unless the model has this output."""
@@ -304,13 +343,18 @@ class Model:
         if parts["features"] is not None:
             FeatureSpec.from_json(parts["features"])
         _check_names(parts["names"])
-        return cls(**parts)
+        model = cls(**parts)
+        model._standardizer  # noqa: B018 - raises where the statistics do not fit the columns
+        return model
 
 
 def _check_names(names: Mapping[str, Any]) -> None:
     """Raise a ValueError for a table of names whose parts do not fit together."""
     if not names:
         return
+    statistics = names.get("statistics", np.zeros((3, 0)))
+    if statistics.dtype != np.float64 or statistics.ndim != 2:
+        raise ValueError("the statistics of a model must be a matrix of numbers")
     keys, text, ends = (names[part] for part in ("keys", "names", "ends"))
     kinds = tuple(array.dtype for array in (keys, text, ends))
     if kinds != (np.uint64, np.uint8, np.int64) or keys.shape != ends.shape or text.ndim != 1 or ends.ndim != 1:

@@ -12,10 +12,12 @@ from ..batch.centring import frame_of
 from ..batch.problem import Problem, Solution
 from ..core import parsing
 from ..core.validation import Array
+from ..data.offsets import absorbed
 from ..data.rowblock import RowBlock
 from ..io import open_stream
 from ..models.model import Model, Weights
 from .config import TrainConfig
+from .labels import Labelled
 from .session import NoRowsError
 
 
@@ -35,6 +37,7 @@ class CertifiedRun:
             raise ValueError(
                 f"--algorithm certified: {config.loss} is a loss of two classes; use softmax or multiclass_hinge"
             )
+        self._offsets = np.zeros(3)  # of rows with an offset, sums over c, c times factor, c times constant
         one = RowBlock(np.array([0, 1]), np.array([0]), np.ones(1), np.ones(1))
         dispatch.choose(self._problem(one), self.parameters["solver"])  # raises before any data is read
         self.rows: RowBlock | None = None
@@ -63,12 +66,27 @@ class CertifiedRun:
             self.n_bytes += chunk.n_bytes
             self._zeros = self._zeros or bool((chunk.rows.y == 0.0).any())
             self._negatives = self._negatives or bool((chunk.rows.y == -1.0).any())
-            yield labelled.rows
+            yield labelled.rows if chunk.offset is None else self._without_offset(labelled, chunk.offset)
+
+    def _without_offset(self, labelled: Labelled, offset: Array) -> RowBlock:
+        """Return rows that need no offset, and add up what turns their objective into that of the rows given."""
+        rows, taken = labelled.rows, labelled.take(offset)
+        assert taken is not None
+        without, c = absorbed(self.labels.loss, rows.y, taken), rows.weights()
+        self._offsets += [c.sum(), np.sum(c * without.factors), np.sum(c * without.constants)]
+        return rows._replace(y=without.y, c=c * without.factors)
 
     def _problem(self, rows: RowBlock, n_features: int = 1) -> Problem:
         labels = self.labels
         width = max(rows.n_features, n_features)
-        return Problem(rows, width, labels.loss, self.penalty, self.config.intercept, labels.n_outputs)
+        factor, _ = self._scale()
+        penalty = self.penalty if factor == 1.0 else self.penalty.scaled(1.0 / factor)
+        return Problem(rows, width, labels.loss, penalty, self.config.intercept, labels.n_outputs)
+
+    def _scale(self) -> tuple[float, float]:
+        """Return f and k with which the objective given is f times the solved one, plus k; Psi is divided by f."""
+        weight, scaled, constant = self._offsets.tolist()
+        return (scaled / weight, constant / weight) if weight > 0.0 else (1.0, 0.0)
 
     def solve(self) -> Solution:
         """Solve the problem; a TypeError if no solver supports the loss and the penalty."""
@@ -76,7 +94,8 @@ class CertifiedRun:
         features = self.stream.used_featurizer
         hashed = 1 if features is None or features.spec.bits is None else 1 << features.spec.bits
         problem = self._problem(self.rows, hashed)
-        self.solution = dispatch.solve(problem, **self.parameters, seed=self.config.seed, n_threads=self.config.threads)
+        found = dispatch.solve(problem, **self.parameters, seed=self.config.seed, n_threads=self.config.threads)
+        self.solution = _rescaled(found, *self._scale())
         return self.solution
 
     def summary(self) -> dict[str, Any]:
@@ -126,3 +145,15 @@ class CertifiedRun:
             ],
             summary={**self.summary(), "options": config.command_line()},
         )
+
+
+def _rescaled(solution: Solution, f: float, k: float) -> Solution:
+    """Return a solution whose objectives are multiplied by f, plus k."""
+    if (f, k) == (1.0, 0.0):
+        return solution
+    history = [
+        record._replace(primal=primal, dual=dual, gap=primal - dual)
+        for record in solution.history
+        for primal, dual in [(f * record.primal + k, f * record.dual + k)]
+    ]
+    return solution._replace(history=history)

@@ -15,6 +15,7 @@ import numpy as np
 
 from ..core import losses, parsing, validation as checks
 from ..data.labels import text_numbers
+from ..data.offsets import needs_no_penalty, variance_power
 from ..io import formats
 from ..io.bad_rows import BadRows, bad_row_options
 from ..io.features.spec import FeatureSpec
@@ -33,6 +34,7 @@ NOT_SETTINGS = (
     "resume",
     "quarantine",
     "initial",
+    "initial_names",
     "chunk_bytes",
     "max_features",
     "positive",
@@ -65,7 +67,7 @@ class TrainConfig:
     classes: tuple[float, ...] | tuple[str, ...] = ()
     positive: str | None = None
     class_weight: Mapping[str, float] = field(default_factory=dict)
-    features: FeatureSpec = field(default_factory=FeatureSpec)
+    features: FeatureSpec = field(default_factory=lambda: FeatureSpec(standardize=True))
     zero_based: bool = True
     dtype: str = "float32"
     holdout_every: int = 0
@@ -87,6 +89,7 @@ class TrainConfig:
     resume: bool = False
     initial: str | None = None
     initial_checksum: str | None = None
+    initial_names: Mapping[str, Any] = field(default_factory=dict)  # what its featurizer remembers
 
     def __post_init__(self) -> None:
         self._split_algorithm()
@@ -102,6 +105,8 @@ class TrainConfig:
         self.checkpoint_interval()
         self._check_classes()
         self._check_holdout()
+        if self.features.offset is not None:
+            variance_power(losses.get(self.loss))  # raises where the loss takes none
 
     def _split_algorithm(self) -> None:
         """Turn parameters in the text of the algorithm, as in rda(gamma=2), into options."""
@@ -110,6 +115,8 @@ class TrainConfig:
             option = f"--{parameter.replace('_', '-')}"
             raise ValueError(f"{option} is given twice: as an option and in --algorithm {self.algorithm!r}")
         object.__setattr__(self, "algorithm", name)
+        if name == "certified":  # it loads the rows and centres columns by itself; a penalty is one of their own units
+            object.__setattr__(self, "features", replace(self.features, standardize=False))
         object.__setattr__(self, "parameters", {**self.parameters, **given})
 
     def _check_classes(self) -> None:
@@ -192,7 +199,7 @@ class TrainConfig:
         """Return a new learner, which grows with the rows if it can; a ConfigError if the options do not fit."""
         loss = losses.get(self.loss)
         try:
-            return Learner(
+            made = Learner(
                 parsing.algorithm_from_options(self.algorithm, self.parameters),
                 loss,
                 parsing.penalty_from_options(self.l1, self.l2, self.penalty),
@@ -209,6 +216,12 @@ class TrainConfig:
             )
         except (ValueError, TypeError) as error:
             raise ConfigError(str(error)) from None
+        if self.features.offset is not None and needs_no_penalty(loss, made.penalty):
+            raise ConfigError(
+                f"--offset with the loss {loss} needs a model without a penalty other than constraints: it acts by "
+                "weights of rows, which would multiply the penalty too; --algorithm certified takes both"
+            )
+        return made
 
     def continue_initial(self) -> tuple[TrainConfig, Learner]:
         """Return the configuration with the settings of the model that training continues from, and its learner."""
@@ -232,6 +245,7 @@ class TrainConfig:
             "features": FeatureSpec.from_json(model.features) if model.features is not None else self.features,
             "zero_based": bool(model.reading.get("zero_based", True)),
             "initial_checksum": checksum,
+            "initial_names": model.names,
         }
         return replace(self, **changes), learner
 
@@ -331,7 +345,7 @@ def _label_text(label: Any) -> str:
 
 
 # Settings that are on unless an option turns them off.
-OFF = {"--intercept": "--no-intercept", "--zero-based": "--one-based"}
+OFF = {"--intercept": "--no-intercept", "--zero-based": "--one-based", "--standardize": "--no-standardize"}
 
 
 def _option_words(name: str, value: Any) -> list[str]:

@@ -39,8 +39,10 @@ def mean(sums: tuple[float, float], before: tuple[float, float] = (0.0, 0.0)) ->
     return (sums[0] - before[0]) / weight if weight > 0.0 else math.nan
 
 
-def total_losses(learner: Learner, several: Iterable[tuple[RowBlock, Array | None]]) -> tuple[float, float]:
-    """Return the sums of loss and weight over blocks of rows with their qid (or None), without learning them."""
+def total_losses(
+    learner: Learner, several: Iterable[tuple[RowBlock, Array | None, Array | None]]
+) -> tuple[float, float]:
+    """Return the sums of loss and weight over blocks of rows, their qid and offset (or None), without learning them."""
     sums = (0.0, 0.0)
 
     def add(scores: Array, rows: RowBlock) -> None:
@@ -48,10 +50,11 @@ def total_losses(learner: Learner, several: Iterable[tuple[RowBlock, Array | Non
         sums = add_losses(sums, learner.losses_of(scores, rows.y), rows.c)
 
     pairs = _pairs_of(learner) if learner.ranking else None
-    for block, qid in several:
+    for block, qid, offset in several:
         rows = block._replace(data=block.data.astype(learner.dtype, copy=False))
         if pairs is None:
-            add(learner.predict(rows), rows)
+            scores = learner.predict(rows)
+            add(scores if offset is None else scores + offset, rows)
         else:
             pairs.learn(rows, qid, each=add)
     return sums

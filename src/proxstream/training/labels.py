@@ -29,6 +29,10 @@ class Labelled(NamedTuple):
     rows: RowBlock
     kept: Array | None
 
+    def take(self, array: Array | None) -> Array | None:
+        """Return what belongs to the rows that were kept, of an array of one value per row, or None."""
+        return array if array is None or self.kept is None else array[self.kept]
+
 
 @dataclass(frozen=True)
 class Labels:

@@ -7,11 +7,12 @@ and only then is the checkpoint removed.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from ..core.validation import Array
+from ..data.rowblock import RowBlock
 from ..io import Position, open_stream
 from ..io.features.spec import FeatureSpec
 from ..io.formats import NUMBERED
@@ -195,10 +196,10 @@ class Run(BaseRun):
             checkpoint = self.checkpoints.find()
         self._features: Any = config.features
         if checkpoint is not None and checkpoint[0]["features"] is not None:
-            from ..io.features.featurizer import Featurizer
-
-            self._features = Featurizer(FeatureSpec.from_json(checkpoint[0]["features"]), config.dtype)
-            self._features.restore(under(NAMES, checkpoint[1]))
+            spec = FeatureSpec.from_json(checkpoint[0]["features"])
+            self._features = _restored(spec, config.dtype, under(NAMES, checkpoint[1]))
+        elif config.initial_names:
+            self._features = _restored(config.features, config.dtype, config.initial_names)
         self.stream = self._open(config.data, config.stream_options())
         self.names, self.formats, self.n_bytes = self.stream.names, self.stream.formats, self.stream.n_bytes
         if not set(self.formats) <= NUMBERED:
@@ -210,6 +211,7 @@ class Run(BaseRun):
             learner or self._new_learner(),
             config.labels(),
             config.plan(),
+            standardize=self._standardize,
             held_out=self._held_out,
             on_chunk=self._after_chunk,
             **self._reports(),
@@ -217,6 +219,11 @@ class Run(BaseRun):
         if checkpoint is not None:
             self.resumed = True
             self.session.restore(checkpoint[0]["session"], checkpoint[1])
+
+    def _standardize(self, rows: RowBlock, learn: bool) -> RowBlock:
+        """Return rows of a table with standardized numbers; statistics are those of rows learned in the first pass."""
+        featurizer = self.featurizer
+        return rows if featurizer is None else featurizer.standardize(rows, learn=learn)
 
     def _open(self, data: tuple[str, ...], reading: dict[str, Any]) -> Any:
         return open_stream(list(data), self.config.format, features=self._features, **reading)
@@ -227,16 +234,20 @@ class Run(BaseRun):
 
         spec = self.featurizer.spec if self.featurizer is not None else None
         if spec is not None and spec.bits is not None:
-            return self.config.learner(1 << spec.bits)
-        learner = self.config.learner()
-        if isinstance(learner.engine, CompiledEngine):
-            return learner
+            learner = self.config.learner(1 << spec.bits)
+            if isinstance(learner.engine, CompiledEngine) or not spec.standardize:
+                return learner
+        else:
+            learner = self.config.learner()
+            if isinstance(learner.engine, CompiledEngine):
+                return learner
         if not self.stream.rereadable:
             raise ValueError(
                 f"{', '.join(self.stream.names)}: can be read only once, and {learner.algorithm!r} needs the number of "
                 f"features first (penalty {learner.penalty!r}); pass a file"
             )
-        return self.config.learner(max((chunk.rows.n_features for chunk in self.stream.chunks()), default=1))
+        found = max((chunk.rows.n_features for chunk in self.stream.chunks()), default=1)
+        return self.config.learner(max(found, learner.n_features))
 
     def __enter__(self) -> Self:
         return self
@@ -301,6 +312,15 @@ class Run(BaseRun):
 
     def _origin(self) -> dict[str, Any]:
         return {"end_of_input": list(self.session.progress.position)}
+
+
+def _restored(spec: FeatureSpec, dtype: str, arrays: Mapping[str, Array]) -> Featurizer:
+    """Return a featurizer that continues from names and statistics."""
+    from ..io.features.featurizer import Featurizer
+
+    made = Featurizer(spec, dtype)
+    made.restore(arrays)
+    return made
 
 
 def _merge(lines: Sequence[Line], passes: Sequence[Pass]) -> list[Line | Pass]:

@@ -22,6 +22,7 @@ import numpy as np
 
 from ..core.validation import Array
 from ..data import metrics
+from ..data.offsets import absorb_offset
 from ..data.rowblock import RowBlock
 from ..io.open import place_of
 from ..io.types import Chunk, DataError, Position
@@ -109,6 +110,8 @@ class BaseSession:
         New, or already trained.
     labels : Labels
     plan : Plan
+    standardize : function of a row block and of whether it is learned, optional
+        Returns the rows as the learner is given them.
     on_line, on_pass : function of a Line, of a Pass
     """
 
@@ -118,6 +121,7 @@ class BaseSession:
         labels: Labels,
         plan: Plan | None = None,
         *,
+        standardize: Callable[[RowBlock, bool], RowBlock] | None = None,
         on_line: Callable[[Line], None] | None = None,
         on_pass: Callable[[Pass], None] | None = None,
     ) -> None:
@@ -128,6 +132,7 @@ class BaseSession:
         self.tally = metrics.tally(learner.loss, learner.n_outputs, ranking=learner.ranking)
         self.best: dict[str, Array] = {}
         self._on_line, self._on_pass = on_line, on_pass
+        self._standardize = standardize or (lambda rows, learn: rows)
 
     @property
     def loss_sums(self) -> tuple[float, float]:
@@ -202,7 +207,8 @@ class BaseSession:
     def losses_of(self, chunks: Iterable[Chunk], names: Sequence[str]) -> tuple[float, float]:
         """Return the sums of loss and weight over chunks of these files, which are not learned."""
         skip = self.plan.skip_bad
-        rows = ((self.labels.read_chunk(chunk, names, skip=skip).rows, chunk.qid) for chunk in chunks)
+        read = ((self.labels.read_chunk(chunk, names, skip=skip), chunk) for chunk in chunks)
+        rows = ((self._standardize(found.rows, False), chunk.qid, found.take(chunk.offset)) for found, chunk in read)
         return holdout.total_losses(self.learner, rows)
 
     # ---- state
@@ -324,21 +330,20 @@ class Session(BaseSession):
 
     def _learn_chunk(self, chunk: Chunk, source: Source) -> None:
         progress, plan = self.progress, self.plan
-        rows, kept = self.labels.read_chunk(chunk, source.names, skip=plan.skip_bad)
-        given, qid = chunk.rows.y, chunk.qid
-        if kept is not None:
-            progress.bad_labels += len(given) - len(kept)
-            given, qid = given[kept], None if qid is None else qid[kept]
+        labelled = self.labels.read_chunk(chunk, source.names, skip=plan.skip_bad)
+        rows, kept = labelled
+        qid, offset = labelled.take(chunk.qid), labelled.take(chunk.offset)
+        given = chunk.rows.y if kept is None else chunk.rows.y[kept]
+        progress.bad_labels += chunk.rows.n_rows - rows.n_rows
         progress.zeros = progress.zeros or bool((given == 0.0).any())
         progress.negatives = progress.negatives or bool((given == -1.0).any())
         progress.index_zero = progress.index_zero or bool((rows.indices == 0).any())
-        rows = rows._replace(data=rows.data.astype(self.learner.dtype, copy=False))
         start, n_bytes = 0, progress.n_bytes
         while start < rows.n_rows:
             stop = min(start + report.next_line(progress.rows, plan.every) - progress.rows, rows.n_rows)
             piece = rows.slice(start, stop)
             try:
-                scores = self._learn(piece, None if qid is None else qid[start:stop])
+                scores = self._learn(piece, *(None if one is None else one[start:stop] for one in (qid, offset)))
             except DivergedError as error:
                 row = start + error.row
                 given_row = row if kept is None else int(kept[row])
@@ -352,12 +357,16 @@ class Session(BaseSession):
             start = stop
         progress.n_bytes = n_bytes + chunk.n_bytes
 
-    def _learn(self, rows: RowBlock, qid: Array | None) -> Array:
+    def _learn(self, rows: RowBlock, qid: Array | None, offset: Array | None) -> Array:
         """Learn rows, held-out ones with weight 0; return the scores."""
         progress, learner, first = self.progress, self.learner, self.progress.number == 0
         held = self._held_out_rows(rows.n_rows)
         learned = rows if held is None else rows._replace(c=np.where(held, 0.0, rows.weights()))
-        scores = learner.learn(learned, qid, undo=False, repeated=not first)
+        learned = self._standardize(learned, first).in_precision(learner.dtype)
+        if offset is None:
+            scores = learner.learn(learned, qid, undo=False, repeated=not first)
+        else:
+            scores = self._learn_with_offset(learned, offset, repeated=not first)
         self._track_features(rows)
         if held is not None:
             out = np.flatnonzero(held)
@@ -365,6 +374,14 @@ class Session(BaseSession):
             progress.held_out = holdout.add_losses(progress.held_out, losses, rows.c[out] if len(rows.c) else rows.c)
         if first:
             self.tally.add(scores, learned.y, learned.c)
+        return scores
+
+    def _learn_with_offset(self, rows: RowBlock, offset: Array, *, repeated: bool) -> Array:
+        """Learn rows whose scores have an offset; return these scores. Losses count as those of the rows given."""
+        learner = self.learner
+        without = absorb_offset(learner.loss, rows, offset)
+        scores: Array = learner.learn(without, count=False, undo=False, repeated=repeated) + offset
+        learner.loss_sums = holdout.add_losses(learner.loss_sums, learner.losses_of(scores, rows.y), rows.c)
         return scores
 
     def _track_features(self, rows: RowBlock) -> None:

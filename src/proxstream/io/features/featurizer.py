@@ -23,6 +23,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from ...core.validation import Array
+from ...data.rowblock import RowBlock
+from ...data.standardize import Standardizer
 from ..types import DataError
 from .spec import ALL_COLUMNS, KINDS, LABEL, ROLES, FeatureSpec, matches, parse_cross
 
@@ -77,7 +79,7 @@ class Featurizer:
     Parameters
     ----------
     spec : FeatureSpec
-        With `columns` (a trained model's): tables may lack the label, weight and qid.
+        With `columns` (a trained model's): tables may lack the label, weight and qid, but not the offset.
     dtype : float32 or float64
         Of values.
     growing : bool
@@ -89,6 +91,7 @@ class Featurizer:
         self.dtype, self.growing = np.dtype(dtype), growing
         self._trained = self.spec.columns is not None
         self.names = Names(MOST if self.hashed else ALL)
+        self.standardizer = Standardizer(0)
         self._name_columns()
 
     @property
@@ -103,7 +106,7 @@ class Featurizer:
         return sorted(decided, key=lambda column: column.kind == "text")
 
     def role(self, role: str, columns: Sequence[str]) -> str | None:
-        """Return the column among these that is the label, weight or qid."""
+        """Return the column among these that is the label, weight, qid or offset."""
         given = getattr(self.spec, role)
         name = LABEL if role == "label" and given is None else given
         return name if name in columns else None
@@ -116,7 +119,7 @@ class Featurizer:
         """
         for role in ROLES:
             given = getattr(self.spec, role)
-            needed = not self._trained or (labelled and role == "label")
+            needed = not self._trained or (labelled and role == "label") or role == "offset"
             if given and given not in kinds and needed:
                 raise DataError(f"{place}: found no column {given!r} for the {role}, expected one of {listed(kinds)}")
         if labelled and self.role("label", list(kinds)) is None:
@@ -185,16 +188,35 @@ class Featurizer:
         from ._crosses import paired
         from ._hash import hash_name
 
-        numeric = [column.name for column in self.columns if column.kind == "numeric"]
+        numeric = self._numeric_names()
+        if self.spec.standardize:
+            self.standardizer = Standardizer(len(numeric), 0 if self.spec.bits is None else 1 << self.spec.bits)
         halves = [np.array([hash_name(name, salt) for name in numeric], np.uint32) for salt in SALTS]
         keys = halves[0].astype(np.uint64) if self.hashed else paired(*halves)
         self.names.add(keys, np.ones(len(keys)), numeric.__getitem__)
+
+    def _numeric_names(self) -> list[str]:
+        return [column.name for column in self.columns if column.kind == "numeric"]
+
+    @property
+    def standardizes(self) -> bool:
+        """Whether there are numbers to be standardized."""
+        return self.standardizer.n_columns > 0
+
+    @property
+    def cell_dtype(self) -> Any:
+        """The precision of cells: double where the distance of numbers from their mean matters."""
+        return np.dtype(np.float64) if self.standardizes else self.dtype
+
+    def standardize(self, rows: RowBlock, *, learn: bool) -> RowBlock:
+        """Return rows of this featurizer with standardized numbers; with `learn` they enter the statistics."""
+        return self.standardizer.transform(rows, learn=learn, dtype=self.dtype)
 
     @property
     def plain(self) -> bool:
         """Whether every feature is a cell of its row, and its number a part of its hash."""
         spec = self.spec
-        return self.hashed and not (spec.crosses or spec.grams or (spec.names and self.growing))
+        return self.hashed and not (spec.crosses or spec.grams or (spec.names and self.growing) or self.standardizes)
 
     def bucketed(self, cells: Cells) -> tuple[Array, Array, Array]:
         """Return the rows as CSR arrays where features are `plain`."""
@@ -205,9 +227,29 @@ class Featurizer:
 
     def numbered(self, rows: Rows) -> tuple[Array, Array, Array]:
         """Return the rows as CSR arrays: indptr, indices, data."""
+        raw = self._crossed(rows, rows.raw(SALTS[0]))
+        if self.standardizes:
+            return self._with_numbers(rows, raw)
+        return self._numbered(rows, raw)
+
+    def _with_numbers(self, rows: Rows, raw: RawRows) -> tuple[Array, Array, Array]:
+        """Return the rows with their numbers, zeros too, as the features of the standardizer."""
+        from ...data._standardize import put_numbers, take_numbers
+        from ._hash import hash_name
+
+        names = self._numeric_names()
+        places = np.array([list(rows.columns).index(name) for name in names], np.int64)
+        seeds = np.array([hash_name(name, SALTS[0]) for name in names], np.uint32)
+        values, numbers = raw.values.copy(), np.empty((len(raw.indptr) - 1, len(names)))
+        n = int(take_numbers(raw.indptr, raw.hashes, values, places, seeds, numbers))
+        indptr, indices, data = self._numbered(rows, raw._replace(values=values))
+        made = np.empty(len(indptr), np.int32), np.empty(n + len(indices), np.int32), np.empty(n + len(data))
+        put_numbers(indptr, indices, data, numbers, self.standardizer.first, *made)
+        return made
+
+    def _numbered(self, rows: Rows, raw: RawRows) -> tuple[Array, Array, Array]:
         from ._crosses import bucketed, paired
 
-        raw = self._crossed(rows, rows.raw(SALTS[0]))
         if self.spec.bits is not None:
             if self.spec.names and self.growing:
                 keys = raw.hashes.astype(np.uint64)
@@ -254,18 +296,21 @@ class Featurizer:
         if self.spec.bits is None:
             return {number: [name] for number, name in enumerate(self.names.names)}
         named: dict[int, list[str]] = {}
-        mask = (1 << self.spec.bits) - 1
-        for key, name in zip(self.names.keys, self.names.names, strict=True):
-            named.setdefault(int(key) & mask, []).append(name)
+        mask, columns = (1 << self.spec.bits) - 1, self.standardizer
+        for i, (key, name) in enumerate(zip(self.names.keys, self.names.names, strict=True)):
+            number = columns.first + i if i < columns.n_columns else int(key) & mask
+            named.setdefault(number, []).append(name)
         return named
 
     def arrays(self, n_names: int | None = None) -> dict[str, Array]:
-        """Return what is remembered beside the specification: the first `n_names` names, or all."""
-        return self.names.arrays(n_names)
+        """Return what is remembered beside the specification: the first `n_names` names, or all, and statistics."""
+        return self.names.arrays(n_names) | self.standardizer.arrays()
 
     def restore(self, arrays: Mapping[str, Any]) -> None:
         """Continue from what `arrays` returned."""
         self.names.restore(arrays)
+        if "statistics" in arrays:
+            self.standardizer.restore(arrays["statistics"])
 
 
 class Names:

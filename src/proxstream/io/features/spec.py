@@ -31,8 +31,9 @@ from typing import Any, NamedTuple
 from ...core import validation as _checks
 
 KINDS = ("numeric", "categorical", "text")
-ROLES = ("label", "weight", "qid")
+ROLES = ("label", "weight", "qid", "offset")
 LABEL = "label"
+OFFSETS = "a number from -500 to 500"  # what an offset may be: `types.MAX_OFFSET`
 ALL_COLUMNS = "all"
 MAX_BITS, MAX_ORDER, MAX_GRAM = 31, 8, 16
 
@@ -51,8 +52,9 @@ class FeatureSpec:
 
     Parameters
     ----------
-    label, weight, qid : str, optional
-        Columns that are not features. The label defaults to the column "label"; "" means that there is none.
+    label, weight, qid, offset : str, optional
+        Columns that are not features. The label defaults to the column "label"; "" means that there is none. The offset
+        is added to the score of its row: log exposures, for the losses poisson, gamma and tweedie.
     numeric, categorical : columns
         Of this kind whatever their type: names, globs, comma lists of these ("ROLE_*,RESOURCE"), or "all". A name takes
         precedence over a glob, and a glob over "all". The kind of other columns follows from their type: numbers are
@@ -74,6 +76,10 @@ class FeatureSpec:
         Spellings of a missing value beside the empty one.
     names : bool
         Keep the names of each bucket, up to 2^20 in all; without hashing all are kept.
+    standardize : bool
+        Give numeric columns weights after the buckets, and rows their zeros, so that what learns the rows can replace a
+        number by its distance from the mean of its column in deviations: `proxstream train` does, and estimators with
+        `features`. Crosses are made of the numbers as they are.
     columns : pairs of column and kind
         What was decided when the first table was seen: features come in this order. Not set by users.
 
@@ -92,6 +98,7 @@ class FeatureSpec:
     label: str | None = None
     weight: str | None = None
     qid: str | None = None
+    offset: str | None = None
     numeric: Sequence[str] = ()
     categorical: Sequence[str] = ()
     text: Mapping[str, str] | Sequence[tuple[str, str]] = ()
@@ -103,6 +110,7 @@ class FeatureSpec:
     missing: str = "nothing"
     nulls: Sequence[str] = ()
     names: bool = False
+    standardize: bool = False
     columns: Sequence[tuple[str, str]] | None = None
 
     def __post_init__(self) -> None:
@@ -116,11 +124,13 @@ class FeatureSpec:
         for role in ROLES:
             if not isinstance(getattr(self, role), str | None):
                 raise TypeError(f"{role} must be the name of a column, got {getattr(self, role)!r}")
-        for flag in ("signed", "names"):
+        for flag in ("signed", "names", "standardize"):
             if not isinstance(getattr(self, flag), bool):
                 raise TypeError(f"{flag} must be True or False, got {getattr(self, flag)!r}")
         if self.bits is not None and (type(self.bits) is not int or not 1 <= self.bits <= MAX_BITS):
             raise ValueError(f"bits must be an integer from 1 to {MAX_BITS}, or None for no hashing, got {self.bits!r}")
+        if self.standardize and self.bits == MAX_BITS:
+            raise ValueError(f"bits must be less than {MAX_BITS} to standardize: weights of numbers follow the buckets")
         _checks.one_of("missing", self.missing, ("nothing", "value"))
         self._check_uses()
         for cross in self.crosses:
@@ -156,8 +166,8 @@ class FeatureSpec:
 
         >>> FeatureSpec.from_json({"bucket": 3})
         Traceback (most recent call last):
-        ValueError: a feature specification has no 'bucket'; it has label, weight, qid, numeric, categorical, text,
-            drop, keep, crosses, bits, signed, missing, nulls, names, columns
+        ValueError: a feature specification has no 'bucket'; it has label, weight, qid, offset, numeric, categorical,
+            text, drop, keep, crosses, bits, signed, missing, nulls, names, standardize, columns
         """
         if not isinstance(saved, Mapping):
             raise TypeError(f"a feature specification must be a mapping, got {saved!r}")

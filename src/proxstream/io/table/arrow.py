@@ -19,11 +19,11 @@ from ...core.validation import Array
 from ...data.rowblock import NO_WEIGHTS, RowBlock, as_block
 from ...data.sparse_checks import check_sparse
 from ..features.featurizer import SALTS, Featurizer, listed
-from ..features.spec import LABEL, ROLES
+from ..features.spec import LABEL, OFFSETS, ROLES
 from ..formats import Job, changed
 from ..sources import Source
 from ..text.reader import Checksum, check_highest, no_rows
-from ..types import Accepted, Chunk, DataError, Position, Settings
+from ..types import MAX_OFFSET, Accepted, Chunk, DataError, Position, Settings
 from .columns import Bad, TableRows, as_numbers, as_strings, decoded, fillers_of, kind_of, kinds, shown
 
 CELLS, ROWS = 1 << 18, 4000  # made at once, at most; with 2^12, cells of a row would share cache sets
@@ -32,13 +32,25 @@ INDEX = re.compile(r"__index_level_\d+__")  # how pandas writes an index without
 
 
 class Scanned(NamedTuple):
-    """The rows of a batch, with their labels, weights and qid, and what cannot be used, by row."""
+    """The rows of a batch, with their labels, weights, qid and offset, and what cannot be used, by row."""
 
     rows: TableRows
     y: Array
     c: Array
     qid: Array | None
+    offset: Array | None
     bad: list[Bad]
+
+
+class Needed(NamedTuple):
+    """Numbers that every row needs: their range, and how errors describe them."""
+
+    low: float
+    high: float
+    words: str
+
+
+WEIGHTS = Needed(0.0, np.inf, "a weight of at least 0")
 
 
 class Batches:
@@ -55,20 +67,22 @@ class Batches:
         rows = TableRows(batch, self._featurizer, self._fillers)
         rows.cells(SALTS[0])
         bad = list(rows.bad)
-        y, c, qid = np.full(batch.num_rows, np.nan), NO_WEIGHTS, None
-        label, weight, query = (self._roles[role] for role in ROLES)
+        y, c, qid, offset = np.full(batch.num_rows, np.nan), NO_WEIGHTS, None, None
+        label, weight, query, offset_column = (self._roles[role] for role in ROLES)
         if label is not None:
             y = self._numbers(batch, label, bad) if self._label_texts is None else self._texts(batch, label, bad)
         if self._accepted is not None:
             bad += refused(y, label or LABEL, self._accepted)
         if weight is not None:
-            c = self._numbers(batch, weight, bad, lowest=0.0)
+            c = self._numbers(batch, weight, bad, WEIGHTS)
         if query is not None:
             qid = self._queries(batch, query, bad)
+        if offset_column is not None:
+            offset = self._numbers(batch, offset_column, bad, Needed(-MAX_OFFSET, MAX_OFFSET, OFFSETS))
         first: dict[int, Bad] = {}
         for one in bad:
             first.setdefault(one.row, one)
-        return Scanned(rows, y, c, qid, [first[row] for row in sorted(first)])
+        return Scanned(rows, y, c, qid, offset, [first[row] for row in sorted(first)])
 
     def block(self, scanned: Scanned) -> RowBlock:
         """Return the rows that were scanned."""
@@ -88,16 +102,16 @@ class Batches:
             bad.append(Bad(row, name, f"found {shown(words[codes[row]])}, expected one of {listed(texts)}"))
         return np.asarray(known[codes])
 
-    def _numbers(self, batch: Any, name: str, bad: list[Bad], lowest: float | None = None) -> Array:
-        """Return labels, NaN where there is none, or weights of at least `lowest`."""
+    def _numbers(self, batch: Any, name: str, bad: list[Bad], needed: Needed | None = None) -> Array:
+        """Return labels, NaN where there is none, or numbers of which each row needs one."""
         column = batch.column(name)
         numbers, _, _ = as_numbers(column, set(self._featurizer.spec.nulls))
         numbers = numbers.astype(np.float64)
         null = missing(column, self._featurizer)
         wrong = ~np.isfinite(numbers) & ~null
-        if lowest is not None:
-            wrong |= null | ~(numbers >= lowest)
-        expected = "a finite number" if lowest is None else "a weight of at least 0"
+        if needed is not None:
+            wrong |= null | ~((numbers >= needed.low) & (numbers <= needed.high))
+        expected = "a finite number" if needed is None else needed.words
         for row in np.flatnonzero(wrong).tolist():
             bad.append(Bad(row, name, f"found {shown(column[row])}, expected {expected}"))
         numbers[null] = np.nan
@@ -187,10 +201,11 @@ class Table(NamedTuple):
 
 
 class TableBlock(NamedTuple):
-    """Rows of a table, their qid, and how many rows of the table precede their end, including bad ones."""
+    """Rows of a table, their qid and offset, and how many rows of the table precede their end, including bad ones."""
 
     rows: RowBlock
     qid: Array | None
+    offset: Array | None
     row: int
 
 
@@ -198,12 +213,12 @@ def read_batches(job: Job, table: Table) -> Iterator[Chunk]:
     """Yield the rows of a table. The last chunk waits for the end, since it gets the bytes that are left."""
     before = table.stored(job.start.row) if job.start.row else 0
     last = Chunk(no_rows(job.settings.dtype), None, job.start._replace(check=table.check), 0)
-    for rows, qid, row in _blocks(job, table):
+    for rows, qid, offset, row in _blocks(job, table):
         stored = table.stored(row)
         end = job.bad_rows.mark(Position(job.start.file, row, 0, table.check))
         if last.rows.n_rows:
             yield last
-        last = Chunk(rows, qid, end._replace(names=len(job.settings.featurizer.names)), stored - before)
+        last = Chunk(rows, qid, end._replace(names=len(job.settings.featurizer.names)), stored - before, offset)
         before = stored
     if not job.closed():
         yield last._replace(n_bytes=last.n_bytes + max((job.source.size or 0) - before, 0))
@@ -222,7 +237,7 @@ def _blocks(job: Job, table: Table) -> Iterator[TableBlock]:
             if scanned.bad:
                 scanned = maker.scan(_without(job, piece, row, scanned.bad))
             row += piece.num_rows
-            yield TableBlock(maker.block(scanned), scanned.qid, row)
+            yield TableBlock(maker.block(scanned), scanned.qid, scanned.offset, row)
         skip = max(0, skip - batch.num_rows)
 
 

@@ -161,7 +161,7 @@ class TableRows:
 
     def __init__(self, batch: Any, featurizer: Featurizer, fillers: Callable[[int], list[ColumnFiller]]) -> None:
         self._batch, self._spec, self._fillers = batch, featurizer.spec, fillers
-        self._dtype = featurizer.dtype
+        self._dtype = featurizer.cell_dtype
         self.columns = [column.name for column in featurizer.columns]
         self._kinds = [column.kind for column in featurizer.columns]
         self._n_cells = sum(kind != "text" for kind in self._kinds)

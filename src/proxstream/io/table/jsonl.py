@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ...core.validation import Array
+from ..features.spec import ROLES
 from ..formats import Job
 from ..sources import HEAD
 from ..text.reader import BOM, BadRow, Parsed, TextParser, no_rows, read_lines
@@ -101,7 +102,7 @@ class JsonParser(TextParser):
         self._label_texts, self._label = job.settings.label_texts, job.settings.featurizer.role("label", columns)
         self._batches = Batches(job.settings, columns) if columns else None
         self._needed = {column.name for column in self._featurizer.columns} | {
-            name for role in ("label", "weight", "qid") if (name := self._featurizer.role(role, columns)) is not None
+            name for role in ROLES if (name := self._featurizer.role(role, columns)) is not None
         }
         self._schema = self._full(schema)
         self._piece = PIECE
@@ -153,12 +154,12 @@ class JsonParser(TextParser):
                 row, name, words = scanned.bad[0]
                 bad, places = BadRow(at + places[row], f"{words} in column {name!r}"), places[:row]
                 scanned = self._batches.scan(batch.slice(0, row))
-            rows, qid = self._batches.block(scanned), scanned.qid
+            rows, qid, offset = self._batches.block(scanned), scanned.qid, scanned.offset
         else:
-            rows, qid = no_rows(self._dtype), None
+            rows, qid, offset = no_rows(self._dtype), None, None
         self._piece = min(PIECE, 2 * self._piece) if bad is None else SMALL
         passed = len(text) if bad is None else _line_start(buffer, at, bad.where) - at
-        return Parsed(rows, qid, text.count(b"\n", 0, passed), at + passed, bad)
+        return Parsed(rows, qid, text.count(b"\n", 0, passed), at + passed, bad, offset=offset)
 
     def row_spans(self, buffer: Array, at: int, stop: int) -> tuple[Array, Array]:
         """Return where each row begins and ends."""

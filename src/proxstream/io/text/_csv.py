@@ -17,19 +17,20 @@ import numpy as np
 from ...jit.byteops import WIDTH, ZEROS, joined, not_digits, occurrences, pointer, trailing_zeros, word, write_places
 from ...jit.compile import compiled, compiled_inline
 from ..features._hash import hashed, murmur3_32
+from ..types import MAX_OFFSET
 from ._numbers import BAD, GOOD, number
 
 NEWLINE, RETURN, SPACE, QUOTE, MINUS = 10, 13, 32, 34, 45
 
 # What a column is.
-NUMERIC, CATEGORY, TEXT, DROPPED, LABEL, WEIGHT, QID, SNIFFED = range(8)
+NUMERIC, CATEGORY, TEXT, DROPPED, LABEL, WEIGHT, QID, OFFSET, SNIFFED = range(9)
 
 # Places in the state of a parser.
 AT, ROWS, LINES, ERROR, WHERE, FIELD, END = range(7)
 STATE = 7
 
 # What can be wrong with a record; OPEN may be valid once more text is there, ESCAPED needs writable text.
-FINE, FULL, OPEN, ESCAPED, FEW, MANY, CLOSED, NUMBER, LARGE, NEGATIVE, MISSING, UNKNOWN_LABEL = range(12)
+FINE, FULL, OPEN, ESCAPED, FEW, MANY, CLOSED, NUMBER, LARGE, NEGATIVE, MISSING, UNKNOWN_LABEL, FAR = range(13)
 
 MARKS = 1 << 10  # positions of separators and newlines known ahead
 
@@ -71,6 +72,7 @@ class Cells(NamedTuple):
     y: Any
     c: Any
     qid: Any
+    offset: Any
     spans: Any
     marks: Any  # room for MARKS positions
     n_cells: int
@@ -232,6 +234,7 @@ def parse(text, stop, dialect, column_arrays, cell_arrays, progress):
         pointer(cell_arrays.y),
         pointer(cell_arrays.c),
         pointer(cell_arrays.qid),
+        pointer(cell_arrays.offset),
         pointer(cell_arrays.spans),
         pointer(cell_arrays.marks),
         cell_arrays.n_cells,
@@ -352,6 +355,8 @@ def put(buf, start, end, role, j, columns, cells, row, state):
         value = np.float64(cells.values[place])
     elif role == LABEL:
         cells.y[row] = value
+    elif role == OFFSET:
+        cells.offset[row] = value
     else:
         cells.c[row] = value
     if status == BAD:
@@ -360,4 +365,6 @@ def put(buf, start, end, role, j, columns, cells, row, state):
         state[ERROR] = LARGE
     elif role == WEIGHT and value < 0.0:
         state[ERROR] = NEGATIVE
+    elif role == OFFSET and abs(value) > MAX_OFFSET:
+        state[ERROR] = FAR
     return state[ERROR] == FINE

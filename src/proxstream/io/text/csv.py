@@ -18,6 +18,7 @@ import numpy as np
 from ...core.validation import Array
 from ...data.rowblock import NO_WEIGHTS, RowBlock
 from ..features.featurizer import SALTS, Featurizer, RawRows, listed
+from ..features.spec import OFFSETS, ROLES
 from ..formats import Job
 from ..sources import HEAD
 from ..table.columns import SHOWN, cell_name, gram_names, with_grams
@@ -100,10 +101,11 @@ def _cells(featurizer: Featurizer, n_cells: int, n_rows: int, n_spans: int) -> A
 
     return kernel.Cells(
         np.empty(n_rows * n_cells, np.uint32),
-        np.empty(n_rows * n_cells, featurizer.dtype),
+        np.empty(n_rows * n_cells, featurizer.cell_dtype),
         np.full(n_rows, np.nan),
         np.empty(n_rows),
         np.empty(n_rows, np.int64),
+        np.empty(n_rows),
         np.empty(2 * n_rows * n_spans, np.int64),
         np.empty(kernel.MARKS, np.int64),
         n_cells,
@@ -164,8 +166,8 @@ class CsvParser(TextParser):
         self._dialect = kernel.Dialect(ord(dialect.separator), dialect.quote, False)
         self.columns = featurizer.columns
         self.n_cells = sum(column.kind != "text" for column in self.columns)
-        named = {role: featurizer.role(role, head.columns) for role in ("label", "weight", "qid")}
-        self._weighted, self._has_qid = named["weight"] is not None, named["qid"] is not None
+        named = {role: featurizer.role(role, head.columns) for role in ROLES}
+        self._has = {role for role, name in named.items() if name is not None}
         kinds = {"numeric": kernel.NUMERIC, "categorical": kernel.CATEGORY, "text": kernel.TEXT}
         roles = {name: getattr(kernel, role.upper()) for role, name in named.items()}
         roles |= {column.name: kinds[column.kind] for column in self.columns}
@@ -211,9 +213,12 @@ class CsvParser(TextParser):
         state = self._state.tolist()
         n_rows, end = state[self._kernel.ROWS], state[self._kernel.AT] + shift
         numbered = self._featurizer.numbered(CsvRows(self, text, n_rows))
-        y, weights = self._cells.y[:n_rows].copy(), self._cells.c[:n_rows].copy() if self._weighted else NO_WEIGHTS
-        qid = self._cells.qid[:n_rows].copy() if self._has_qid else None
-        return Parsed(RowBlock(*numbered, y, weights), qid, passed + state[self._kernel.LINES], end, bad, start=at)
+        cells = self._cells
+        y, weights = cells.y[:n_rows].copy(), cells.c[:n_rows].copy() if "weight" in self._has else NO_WEIGHTS
+        qid = cells.qid[:n_rows].copy() if "qid" in self._has else None
+        offset = cells.offset[:n_rows].copy() if "offset" in self._has else None
+        lines = passed + state[self._kernel.LINES]
+        return Parsed(RowBlock(*numbered, y, weights), qid, lines, end, bad, start=at, offset=offset)
 
     def row_spans(self, buffer: Array, at: int, stop: int) -> tuple[Array, Array]:
         """Return where each record begins and ends."""
@@ -280,12 +285,13 @@ class CsvParser(TextParser):
         )
         if error == kernel.CLOSED:
             return BadRow(where, f"found {value} after a closing quote, expected a separator or the line end", end)
-        dtype = self._featurizer.dtype.name
+        dtype = self._featurizer.cell_dtype.name
         name = self._names[int(state[kernel.FIELD])]
         expected = {
             kernel.NUMBER: "a finite number",
             kernel.LARGE: f"a number that fits {dtype}",
             kernel.NEGATIVE: "a weight of at least 0",
+            kernel.FAR: OFFSETS,
             kernel.MISSING: "a value",
             kernel.UNKNOWN_LABEL: f"one of {listed(self._label_texts or ())}",
         }[error]

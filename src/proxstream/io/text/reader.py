@@ -43,7 +43,7 @@ class BadRow(NamedTuple):
 class Parsed(NamedTuple):
     """The rows of some lines, how many lines were parsed, where parsing stopped, and why if early.
 
-    `start` is where the first row may begin, if not where parsing began.
+    `start` is where the first row may begin, if not where parsing began. `offset` is that of `Chunk`.
     """
 
     rows: RowBlock
@@ -52,6 +52,7 @@ class Parsed(NamedTuple):
     at: int
     bad: BadRow | None
     start: int = 0
+    offset: Array | None = None
 
 
 class TextParser:
@@ -261,8 +262,8 @@ class LineReading:
             if settings.row >= 0 and asked < len(keep):
                 line = self.line + 1 + self._count_lines(buffer.at, begins[keep[asked]])
                 raise RowFoundError(f"{self.job.source.name}:{line}")
-            qid = None if parsed.qid is None else parsed.qid[keep]
-            parsed = parsed._replace(rows=parsed.rows.take(keep), qid=qid)
+            qid, offset = (None if one is None else one[keep] for one in (parsed.qid, parsed.offset))
+            parsed = parsed._replace(rows=parsed.rows.take(keep), qid=qid, offset=offset)
             if bad and stopping:
                 begin = int(begins[refused[0]])
                 parsed = parsed._replace(lines=self._count_lines(buffer.at, begin), at=begin, bad=bad[0])
@@ -279,7 +280,7 @@ class LineReading:
         if last is not None and not stopping:
             self._leave_out(last, stop)
             last = None
-        yield self._chunk(parsed.rows, parsed.qid)
+        yield self._chunk(parsed.rows, parsed.qid, parsed.offset)
         if last is not None:  # after all rows before it
             self._leave_out(last, stop)
 
@@ -322,11 +323,11 @@ class LineReading:
     def _stored(self) -> int:
         return self.opened.bytes_read if self.job.source.compression is not None else self.offset
 
-    def _chunk(self, rows: RowBlock, qid: Array | None) -> Chunk:
+    def _chunk(self, rows: RowBlock, qid: Array | None, offset: Array | None = None) -> Chunk:
         stored = self._stored()
         n_bytes, self._reported = stored - self._reported, stored
         end = Position(self.job.start.file, self.row, self.offset, self.check.value())
-        return Chunk(rows, qid, self.job.bad_rows.mark(end), n_bytes)
+        return Chunk(rows, qid, self.job.bad_rows.mark(end), n_bytes, offset)
 
     def _report(self, bad: BadRow, begin: int, end: int) -> None:
         """Report a bad row by its place; raise, or return if it is to be left out."""
