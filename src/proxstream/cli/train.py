@@ -31,7 +31,10 @@ WITH_INITIAL = (
     *("weights_only", "initial", "cluster", "rows_per_round", "shuffle_buffer"),
 )
 # Options that do not apply to --algorithm certified.
-ONLINE = (*("passes", "early_stop", "pairs", "average", "progress_every", "checkpoint", "resume", "initial"),)
+ONLINE = (
+    *("passes", "shuffle_buffer", "early_stop", "pairs", "average", "progress_every"),
+    *("checkpoint", "resume", "initial"),
+)
 
 # Options that apply to some formats only.
 TABLES = ("csv", "tsv", "jsonl", "parquet", "arrow")
