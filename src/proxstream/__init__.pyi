@@ -79,6 +79,9 @@ from .core.penalties import (
     Penalty as Penalty,
     Simplex as Simplex,
 )
+from .data.order import (
+    OrderWarning as OrderWarning,
+)
 from .data.rowblock import (
     RowBlock as RowBlock,
 )

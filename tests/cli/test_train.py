@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow.csv
 import pytest
+from sklearn.metrics import roc_auc_score
 
 import proxstream as ps
 from proxstream import cli
@@ -26,7 +27,7 @@ from proxstream.batch.problem import Problem
 from proxstream.cli.train import EPILOG, _split
 from proxstream.core import losses, parsing
 from proxstream.core.algorithms.rates import SqrtDecay
-from proxstream.data.rowblock import as_block
+from proxstream.data.rowblock import RowBlock, as_block
 from proxstream.learner.learner import Learner
 
 from ..io.table_cases import write_table
@@ -83,17 +84,17 @@ GOLDEN_PASSES = """\
 pass        rows  mean loss  since last    label  predicted  features   non-zeros     rows/s    MB/s
    1          50   0.665230    0.665230        1     0.4987        10          34 SPEED
    1         100   0.653773    0.642007        1     0.7040        10          35 SPEED
-pass 1: 100 rows, mean loss 0.653773, held-out loss 0.637692
+pass 1: 100 rows, mean loss 0.653773, held-out loss 0.555360, accuracy 0.8000, AUC 0.8373
    2          50   0.508495    0.508495        1     0.6365        10          30 SPEED
    2         100   0.524410    0.540755        1     0.7273        10          33 SPEED
-pass 2: 100 rows, mean loss 0.524410, held-out loss 0.580559
+pass 2: 100 rows, mean loss 0.524410, held-out loss 0.538074, accuracy 0.7600, AUC 0.8413
 
 rows              200 in 2 passes
 progressive loss  0.653773 (logistic)
 best constant     0.546667, loss 0.688785
 accuracy          0.5867
 AUC               0.6575
-held-out loss     0.580559
+held-out loss     0.538074, accuracy 0.7600, AUC 0.8413
 non-zeros         33 of 51
 read              0.01 MB
 seconds           CLOCK
@@ -346,6 +347,89 @@ def test_early_stopping(train: Any) -> None:
     assert model.summary["held_out_loss"] == min(held_out)
 
 
+def measured(model: Any, rows: Any) -> dict[str, Any]:
+    """Return what a summary should say of rows held out."""
+    scores = model.scores(rows)
+    return {
+        "held_out_loss": pytest.approx(float(np.mean(np.logaddexp(0.0, -rows.y * scores))), rel=1e-6),
+        "held_out_accuracy": pytest.approx(float(np.mean((scores > 0.0) == (rows.y > 0.0)))),
+        "held_out_auc": pytest.approx(roc_auc_score(rows.y, scores), abs=0.002),
+    }
+
+
+@pytest.mark.parametrize(
+    "more", [(), ("--shuffle-buffer", "37", "--seed", "5"), ("--algorithm", "certified", "--l2", "0.1")]
+)
+def test_held_out_rows_are_measured_with_the_model_that_is_written(more: tuple[str, ...], train: Any) -> None:
+    model = trained(train, "--holdout-every", "4", *more)
+    rows = rows_of("clicks.svm")
+    if "--shuffle-buffer" in more:
+        with ps.open_stream("clicks.svm", shuffle_buffer=37, seed=5) as stream:
+            rows = RowBlock.concat([block for block in stream if isinstance(block, RowBlock)])
+    found = {name: value for name, value in model.summary.items() if name.startswith("held_out")}
+    assert found == measured(model, rows.take(np.arange(3, 100, 4)))
+
+
+def test_the_certified_model_does_not_see_held_out_rows(train: Any) -> None:
+    lines = Path("clicks.svm").read_text().splitlines(keepends=True)
+    Path("out.svm").write_text("".join(lines[2::3]))
+    Path("rest.svm").write_text("".join(line for i, line in enumerate(lines) if i % 3 != 2))
+    options = ("--algorithm", "certified", "--l2", "0.1")
+    one = trained(train, *options, "--holdout-every", "3")
+    two = trained(train, *options, "--holdout-file", "out.svm", data=("rest.svm",))
+    np.testing.assert_array_equal(one.coef_, two.coef_)
+    assert one.summary["rows"] == two.summary["rows"] == 67
+    for name in ("held_out_loss", "held_out_accuracy", "held_out_auc"):
+        assert one.summary[name] == two.summary[name]
+
+
+def test_names_of_a_held_out_file_are_no_features_of_a_certified_model(train: Any) -> None:
+    Path("a.vw").write_text("1 |u a b\n-1 |u b\n1 |u a\n-1 |u c\n" * 5)
+    Path("b.vw").write_text("1 |u a d e\n-1 |u f\n")
+    model = trained(
+        train, "--algorithm", "certified", "--l2", "0.1", "--bits", "0", "--holdout-file", "b.vw", data=("a.vw",)
+    )
+    assert sorted(name for names in model.named().values() for name in names) == ["u=a", "u=b", "u=c"]
+    assert model.summary["held_out_accuracy"] >= 0.5
+
+
+def test_rows_that_look_ordered_are_reported_in_one_line(train: Any) -> None:
+    clicks(Path("many.svm"), 600)
+    ordered = sorted(Path("many.svm").read_text().splitlines(keepends=True))
+    Path("ordered.svm").write_text("".join(ordered))
+
+    def lines(name: str, *more: str) -> list[str]:
+        done = train(name, "-o", "model.psm", *FTRL, *more)
+        assert done.code == 0
+        return [line for line in done.err.splitlines() if "ordered" in line and "ordered.svm" not in line]
+
+    assert lines("many.svm") == []
+    assert lines("ordered.svm", "--shuffle-buffer", "600") == []
+    (line,) = lines("ordered.svm", "--passes", "2")
+    assert line.startswith("rows look ordered: after 256 rows, neighbouring labels differ 1.4% as much as if shuffled")
+    assert line.endswith("if their order means nothing, shuffle them: --shuffle-buffer ROWS")
+    (line,) = lines("ordered.svm", "--shuffle-buffer", "20")
+    assert line.endswith("use a --shuffle-buffer above 20")
+    assert lines("ordered.svm", "--quiet") == []
+
+
+def test_a_shuffled_run_is_one_over_shuffled_rows(train: Any) -> None:
+    with ps.open_stream("clicks.svm", shuffle_buffer=30, seed=2) as stream:
+        rows = RowBlock.concat([block for block in stream if isinstance(block, RowBlock)])
+    Path("shuffled.svm").write_text(
+        "".join(
+            f"{rows.y[i]:g} " + " ".join(f"{j}:1" for j in rows.indices[rows.indptr[i] : rows.indptr[i + 1]]) + "\n"
+            for i in range(100)
+        )
+    )
+    options = (*FTRL, "--passes", "3", "--holdout-every", "5", "--early-stop", "1")
+    one = trained(train, *options, "--shuffle-buffer", "30", "--seed", "2")
+    two = trained(train, *options, data=("shuffled.svm",))
+    assert one.history == two.history
+    for name, array in two.learner.state_dict().items():
+        np.testing.assert_array_equal(one.learner.state_dict()[name], array)
+
+
 def test_rows_of_another_file_are_held_out(train: Any) -> None:
     clicks(Path("later.svm"), 50, seed=0)
     model = trained(train, *FTRL, "--holdout-file", "later.svm")
@@ -511,6 +595,15 @@ def test_examples_run(example: str, train: Any) -> None:
         (
             ("clicks.svm", "-o", "m.psm", "--loss", "ranking_hinge", "--holdout-every", "3"),
             "a ranking loss needs --holdout-file",
+        ),
+        (("clicks.svm", "-o", "m.psm", "--shuffle-buffer", "-1"), "--shuffle-buffer must be an integer >= 0"),
+        (
+            ("clicks.svm", "-o", "m.psm", "--loss", "ranking_hinge", "--shuffle-buffer", "9"),
+            "--shuffle-buffer does not apply to a ranking loss",
+        ),
+        (
+            ("clicks.svm", "-o", "m.psm", "--algorithm", "certified", "--l1", "1", "--shuffle-buffer", "9"),
+            "--shuffle-buffer does not apply to --algorithm certified",
         ),
         (("clicks.svm", "-o", "m.psm", "--early-stop", "1"), "--early-stop needs held-out rows"),
         (("clicks.svm", "-o", "m.psm", "--early-stop", "1", "--holdout-every", "9"), "--early-stop needs --passes"),

@@ -329,6 +329,7 @@ def test_the_command_line_names_what_a_cluster_cannot_do(files, tmp_path):
     for words, said in (
         (("--cluster", "local:1", "--algorithm", "sgd"), "is not a sum over rows"),
         (("--cluster", "local:1", "--average"), "--average does not apply to --cluster"),
+        (("--cluster", "local:1", "--shuffle-buffer", "9"), "--shuffle-buffer does not apply to --cluster"),
         (("--cluster", "local:1", "--algorithm", "certified"), "--algorithm certified cannot run on a cluster"),
         (("--rows-per-round", "5"), "--rows-per-round applies to --cluster only"),
     ):

@@ -150,7 +150,8 @@ def test_rows_of_one_file_are_held_out_as_without_a_cluster(there: Any, files: l
     held_out = [[entry["held_out_loss"] for entry in model.history if "held_out_loss" in entry] for model in (one, two)]
     assert held_out[0] == held_out[1]
     assert one.summary["held_out_loss"] == two.summary["held_out_loss"] == min(held_out[0])
-    for name in ("passes", "progressive_loss", "accuracy", "auc", "best_constant", "rows"):
+    measures = ("held_out_accuracy", "held_out_auc")
+    for name in ("passes", "progressive_loss", "accuracy", "auc", "best_constant", "rows", *measures):
         assert one.summary[name] == two.summary[name]
     same_learner(one, two)
     if "--early-stop" in words:

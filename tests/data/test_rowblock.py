@@ -18,8 +18,9 @@ from proxstream.data import rowblock, sparse_checks
 from proxstream.data.rowblock import NO_WEIGHTS, RowBlock, as_block
 from proxstream.io import Chunk, Position
 from proxstream.learner.learner import Learner
+from proxstream.training.base_session import Plan
 from proxstream.training.labels import Labels
-from proxstream.training.session import Plan, Session
+from proxstream.training.session import Session
 
 from ..examples import examples
 

@@ -22,9 +22,10 @@ from proxstream.core import losses
 from proxstream.io import DataError
 from proxstream.learner.learner import Learner
 from proxstream.models import file as modelfile
+from proxstream.training.base_session import Plan
 from proxstream.training.labels import Labels
 from proxstream.training.report import Pass
-from proxstream.training.session import Plan, Session
+from proxstream.training.session import Session
 
 from .training_cases import clicks
 
@@ -89,6 +90,8 @@ def test_kills_leave_no_trace(least: int, tmp_path: Path) -> None:
         "2",
         "--holdout-every",
         "7",
+        "--shuffle-buffer",
+        "700",
         "--quiet",
     ]
     done = subprocess.run(

@@ -17,11 +17,13 @@ import proxstream as ps
 from proxstream.core import losses
 from proxstream.data import metrics
 from proxstream.data.rowblock import NO_WEIGHTS, RowBlock, as_block
-from proxstream.io import Chunk, Position
+from proxstream.io import Chunk, DataError, Position
 from proxstream.learner.learner import Learner
+from proxstream.training import holdout
+from proxstream.training.base_session import NoRowsError, Plan
 from proxstream.training.labels import BadLabelError, Labels
 from proxstream.training.report import Line, Pass
-from proxstream.training.session import Interrupted, NoRowsError, Plan, Session
+from proxstream.training.session import Interrupted, Session
 
 from ..examples import examples
 
@@ -69,7 +71,8 @@ class Replay:
         states = []
         factor = factor or {}
         for number in range(plan.passes):
-            total = weight = last_total = last_weight = out_total = out_weight = 0.0
+            total = weight = last_total = last_weight = 0.0
+            out = []
             for i in range(rows.n_rows):
                 row = rows.slice(i, i + 1)
                 c = (float(row.c[0]) if len(row.c) else 1.0) * factor.get(float(row.y[0]), 1.0)
@@ -77,7 +80,7 @@ class Replay:
                 row = row._replace(y=np.array([label]), c=np.array([c]))
                 if held(i, plan.held_out):
                     score = float(learner.predict(row)[0])
-                    out_total, out_weight = out_total + c * math.log1p(math.exp(-label * score)), out_weight + c
+                    out.append(row)
                 else:
                     score = float(learner.learn(row, count=number == 0)[0])
                     total, weight = total + c * math.log1p(math.exp(-label * score)), weight + c
@@ -91,8 +94,7 @@ class Replay:
                         Line(number + 1, i + 1, mean, since, float(rows.y[i]), reported, features, nonzeros)
                     )
                     last_total, last_weight = total, weight
-            out = out_total / out_weight if out_weight else math.nan
-            self.passes.append(Pass(number + 1, rows.n_rows, total / weight, out))
+            self.passes.append(Pass(number + 1, rows.n_rows, total / weight, *self.measured(learner, out)))
             states.append(learner.state_dict())
             if plan.early_stop:
                 best = int(np.argmin([one.held_out_loss for one in self.passes]))
@@ -100,6 +102,25 @@ class Replay:
                     break
         if plan.early_stop:
             learner.load_state_dict(states[int(np.argmin([one.held_out_loss for one in self.passes]))])
+
+    @staticmethod
+    def measured(learner: Learner, out: list[RowBlock]) -> list[float]:
+        """Return loss, accuracy and AUC of rows with the model at the end of the pass."""
+        if not out:
+            return []
+        scores, y, c = (np.concatenate([part(row) for row in out]) for part in (learner.predict, _labels, _weights))
+        found = metrics.tally(losses.logistic, 1)
+        found.add(scores, y, c)
+        right = np.average((scores > 0.0) == (y > 0.0), weights=c)
+        return [float(np.average(np.log1p(np.exp(-y * scores)), weights=c)), float(right), found.facts()["auc"]]
+
+
+def _labels(row: RowBlock) -> Any:
+    return row.y
+
+
+def _weights(row: RowBlock) -> Any:
+    return row.c
 
 
 def same_state(a: Learner, b: Learner) -> None:
@@ -156,6 +177,77 @@ def test_early_stopping_ends_with_the_best_pass() -> None:
     same_state(session.learner, naive)
     best = int(np.argmin([one.held_out_loss for one in session.passes]))
     assert len(session.passes) == best + 3
+
+
+def test_the_first_pass_is_not_judged_by_a_half_trained_model() -> None:
+    """On noise the first pass is the best, though its early predictions are worse than those of the second."""
+    rng = np.random.default_rng(0)
+    rows = as_block(rng.standard_normal((400, 60)), np.where(rng.random(400) < 0.7, 1.0, -1.0))
+    one, other = (Learner(ps.FTRLProximal(0.1), n_features=60) for _ in range(2))
+    session = Session(one, Labels(losses.logistic), Plan(passes=9, held_out=Fraction(1, 3), early_stop=1))
+    session.run(Memory(rows, [90]))
+    out = np.arange(2, 400, 3)
+    other.learn(rows.take(np.setdiff1d(np.arange(400), out)))
+    scores, y = other.predict(rows.take(out)), rows.y[out]
+    assert len(session.passes) == 2
+    assert session.progress.best_pass == 0
+    best = session.passes[0]
+    assert best.held_out_loss == pytest.approx(np.mean(np.logaddexp(0.0, -y * scores)), rel=1e-12)
+    assert best.held_out_accuracy == pytest.approx(np.mean((scores > 0) == (y > 0)))
+    assert best.held_out_auc == pytest.approx(roc_auc_score(y, scores), abs=0.002)
+
+
+def stop_after(session: Session, chunks: int) -> None:
+    """Let a session stop after so many chunks."""
+    left = iter(range(chunks - 1))
+
+    def count() -> None:
+        if next(left, None) is None:
+            session.stop()
+
+    session._on_chunk = count
+
+
+@pytest.mark.parametrize("stop", [0, 2, 5])
+def test_held_out_rows_that_do_not_fit_in_memory_are_read_again(stop: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, plan = overfitting()
+    whole = Session(ftrl(), Labels(losses.logistic), plan)
+    whole.run(Memory(rows, [33]))
+    monkeypatch.setattr(holdout.HeldOutRows.__init__, "__defaults__", (400,))
+    session = Session(ftrl(), Labels(losses.logistic), plan, again=Memory(rows, [11, 70]))
+    if stop:
+        stop_after(session, stop)
+        with pytest.raises(Interrupted):
+            session.run(Memory(rows, [20, 90]))
+        record, arrays = session.record(), session.arrays()
+        session = Session(ftrl(), Labels(losses.logistic), plan, again=Memory(rows, [5]))
+        session.restore(record, arrays)
+    session.run(Memory(rows, [64]))
+    assert not session.kept.complete
+    assert session.passes == whole.passes
+    same_state(session.learner, whole.learner)
+
+
+def test_a_source_that_cannot_be_read_again_keeps_the_held_out_rows_that_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, _ = overfitting()
+    monkeypatch.setattr(holdout.HeldOutRows.__init__, "__defaults__", (43 * 7 + 42,))
+    losses_found = set()
+    for cuts in ([], [1, 2, 3], [50]):
+        session = Session(ftrl(), Labels(losses.logistic), Plan(held_out=Fraction(1, 4)))
+        session.run(Memory(rows, cuts))
+        losses_found.add(session.passes[0].held_out_loss)
+        first = rows.take(np.arange(3, 28, 4))
+        loss = np.mean(np.logaddexp(0.0, -first.y * session.learner.predict(first)))
+        assert session.passes[0].held_out_loss == pytest.approx(loss, rel=1e-12)
+    assert len(losses_found) == 1
+
+
+def test_held_out_rows_of_a_changed_source_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, plan = overfitting()
+    monkeypatch.setattr(holdout.HeldOutRows.__init__, "__defaults__", (10,))
+    session = Session(ftrl(), Labels(losses.logistic), plan, again=Memory(rows.slice(0, 100), []))
+    with pytest.raises(DataError, match="the file has changed: 25 rows are held out, the first pass had 30"):
+        session.run(Memory(rows, []))
 
 
 def test_rows_of_a_separate_source_are_held_out_after_each_pass() -> None:
@@ -371,6 +463,25 @@ def test_rankers_learn_pairs_and_hold_out_separate_queries() -> None:
     assert 0.5 < session.tally.facts()["pair_accuracy"] <= 1.0
     with pytest.raises(ValueError, match="part of a query cannot be held out"):
         Session(ranker(), Labels(losses.ranking_hinge), Plan(held_out=Fraction(1, 2)))
+
+
+@pytest.mark.parametrize("stop", [0, 1, 3])
+def test_rows_that_look_ordered_are_reported_once(stop: int) -> None:
+    rows = clicks(1200).sorted_by(clicks(1200).y)
+    found: list[int] = []
+    reports: Any = {"on_order": lambda labels: found.append(labels.rows)}
+    session = Session(ftrl(), Labels(losses.logistic), Plan(passes=2), **reports)
+    if stop:
+        stop_after(session, stop)
+        with pytest.raises(Interrupted):
+            session.run(Memory(rows, [300, 700, 1100]))
+        record, arrays = session.record(), {name: array.copy() for name, array in session.arrays().items()}
+        session = Session(ftrl(), Labels(losses.logistic), Plan(passes=2), **reports)
+        session.restore(record, arrays)
+    session.run(Memory(rows, [5]))
+    assert found == [1024]
+    with pytest.warns(ps.OrderWarning, match="rows look ordered: after 1,024 rows"):
+        Session(ftrl(), Labels(losses.logistic)).run(Memory(rows, [64]))
 
 
 def test_no_rows_are_an_error() -> None:

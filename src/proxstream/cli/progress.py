@@ -19,6 +19,7 @@ from . import BORN
 from .bar import Bar, can_draw
 
 if TYPE_CHECKING:
+    from ..data.order import LabelOrder
     from ..training.certified import CertifiedRun
     from ..training.report import Line, Pass
     from ..training.run import BaseRun
@@ -97,17 +98,24 @@ class ProgressReport:
         """Print the result of a pass, unless the summary says as much."""
         from ..training.report import as_record
 
-        held_out = not math.isnan(ended.held_out_loss)
+        record = as_record(ended)
+        held_out = _held_out(record)
         if not self.quiet and (held_out or run.config.passes > 1):
-            more = f", held-out loss {ended.held_out_loss:.6f}" if held_out else ""
+            more = f", held-out loss {held_out}" if held_out else ""
             self._table.write(f"pass {ended.number}: {ended.rows:,} rows, mean loss {ended.mean_loss:.6f}{more}")
-        self._json({"ended": True, **as_record(ended)})
+        self._json({"ended": True, **record})
 
     def on_chunk(self, run: BaseRun) -> None:
         """Update the bar."""
         if not self.quiet:
             progress = run.session.progress
             self._table.update_bar(progress.n_bytes, progress.all_rows, run.session.mean_loss)
+
+    def on_order(self, labels: LabelOrder, run: BaseRun) -> None:
+        """Say that rows look ordered, and what to do."""
+        buffer = run.config.shuffle_buffer
+        more = f"use a --shuffle-buffer above {buffer:,}" if buffer else "shuffle them: --shuffle-buffer ROWS"
+        self.note(labels.describe(more))
 
     def stop(self) -> None:
         """Remove the bar."""
@@ -134,6 +142,7 @@ class ProgressReport:
                 "rows": _rows(facts),
                 "mean loss + penalty": f"{facts['primal']:.8g} ({facts['loss']})",
                 "lower bound": f"{facts['dual']:.8g} (relative gap {facts['relative_gap']:.2g}{above})",
+                "held-out loss": _held_out(facts),
                 "non-zeros": f"{facts['nonzeros']:,} of {facts['weights']:,}",
                 "read": f"{facts['bytes'] / 1e6:,.2f} MB",
                 "seconds": f"{seconds:.2f}",
@@ -201,9 +210,8 @@ def _words(facts: dict[str, Any], names: Mapping[float, str]) -> dict[str, str]:
         )
     for name, words in METRIC_NAMES.items():
         if name in facts:
-            shown[words] = f"{facts[name]:.6f}" if name == "rmse" else f"{facts[name]:.4f}"
-    if "held_out_loss" in facts:
-        shown["held-out loss"] = f"{facts['held_out_loss']:.6f}"
+            shown[words] = _metric(name, facts[name])
+    shown["held-out loss"] = _held_out(facts)
     shown["non-zeros"] = f"{facts['nonzeros']:,} of {facts['weights']:,}"
     shown["read"] = f"{facts['bytes'] / 1e6:,.2f} MB"
     shown["seconds"] = (
@@ -212,6 +220,23 @@ def _words(facts: dict[str, Any], names: Mapping[float, str]) -> dict[str, str]:
     )
     shown["model"] = _model(facts)
     return shown
+
+
+def _metric(name: str, value: float) -> str:
+    return f"{value:.6f}" if name.endswith("rmse") else f"{value:.4f}"
+
+
+def _held_out(facts: Mapping[str, Any]) -> str:
+    """Return the held-out loss and what else is measured; empty without held-out rows.
+
+    >>> _held_out({"held_out_loss": 0.25, "held_out_accuracy": 0.9, "held_out_auc": 0.95})
+    '0.250000, accuracy 0.9000, AUC 0.9500'
+    """
+    if "held_out_loss" not in facts:
+        return ""
+    names = ((words, f"held_out_{name}") for name, words in METRIC_NAMES.items())
+    more = (f", {words} {_metric(name, facts[name])}" for words, name in names if name in facts)
+    return f"{facts['held_out_loss']:.6f}" + "".join(more)
 
 
 def _rows(facts: dict[str, Any]) -> str:
@@ -323,11 +348,12 @@ class ProgressTable:
             print(text, file=self._file, flush=True)
 
     def summary(self, facts: Mapping[str, str]) -> None:
-        """Print names and values in two columns."""
+        """Print names and values in two columns, those without a value left out."""
         self.stop()
-        width = max(map(len, facts), default=0)
+        shown = {name: value for name, value in facts.items() if value}
+        width = max(map(len, shown), default=0)
         self.write("")
-        for name, value in facts.items():
+        for name, value in shown.items():
             self.write(f"{name:<{width}}  {value}")
 
     def _row(self, cells: Sequence[str], number: str) -> str:

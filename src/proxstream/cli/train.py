@@ -29,11 +29,11 @@ WITH_INITIAL = (
     *("data", "output", "format", "passes", "class_weight", "early_stop", "threads", "on_error"),
     *("holdout_every", "holdout_share", "holdout_file"),
     *("quarantine", "chunk_bytes", "max_features", "quiet", "progress_every", "metrics_file", "checkpoint", "resume"),
-    *("weights_only", "initial", "cluster", "rows_per_round"),
+    *("weights_only", "initial", "cluster", "rows_per_round", "shuffle_buffer"),
 )
 # Options that do not apply to --algorithm certified.
 ONLINE = (
-    *("passes", "holdout_every", "holdout_share", "holdout_file", "early_stop", "pairs", "average", "progress_every"),
+    *("passes", "shuffle_buffer", "early_stop", "pairs", "average", "progress_every"),
     *("checkpoint", "resume", "initial"),
 )
 
@@ -109,6 +109,7 @@ OPTIONS = {
     "Data": [
         FORMAT,
         Option(["--passes"], default=1, metavar="N", help="Passes over the data."),
+        Option(["--shuffle-buffer"], default=0, metavar="ROWS", help="Shuffle windows of so many rows; see --seed."),
         ONE_BASED,
         MAX_FEATURES,
         *BAD_ROWS,

@@ -32,8 +32,8 @@ COPY_BYTES = 1 << 20
 class LanePosition(NamedTuple):
     """The number of the lane's partition, the start of a chunk in its file, and rows after that.
 
-    `skipped` counts the bad rows of the files before, `number` the rows of this file; `loss` and `weight` are sums over
-    the rows held out in this pass, `relearned_loss` and `relearned_weight` over rows of later passes.
+    `skipped` counts the bad rows of the files before, `number` the rows of this file; `relearned_loss` and
+    `relearned_weight` are sums over rows of later passes.
     """
 
     part: int = 0
@@ -41,8 +41,6 @@ class LanePosition(NamedTuple):
     row: int = 0
     skipped: int = 0
     number: int = 0
-    loss: float = 0.0
-    weight: float = 0.0
     relearned_loss: float = 0.0
     relearned_weight: float = 0.0
 
@@ -104,7 +102,7 @@ def _concat(several: list[Batch]) -> Batch:
 def mark_held_out(batch: Batch, share: Fraction, before: int) -> Batch:
     """Return a batch that starts at row `before` of a file with the weights of held-out rows negated.
 
-    A row that is held out keeps its place and its weight until it is scored, whatever happens to its label.
+    A row that is held out keeps its place and its weight, whatever happens to its label.
     """
     c = weights_or_ones(batch.c, batch.n_rows)
     return batch._replace(c=np.where(held_out_rows(share, before, batch.n_rows), -c, c))

@@ -32,7 +32,6 @@ from ..data.rowblock import RowBlock
 from ..learner import merge as sums
 from ..learner.learner import Learner
 from ..learner.merge import Sums
-from ..training.holdout import add_losses
 from .lane_reader import BadRows, LanePosition, LaneReader, LaneRows, slice_partition
 from .partitions import FilePartition
 
@@ -57,7 +56,7 @@ class LaneTask:
     `slices` are rows of partitions in memory; of files, the next `rows` after `position`. If the last round has not yet
     reported the position and the number of `lanes` with rows, `position` is None. With `tally`, predictions are counted
     as well as losses, and losses of relearned rows are summed apart from those that `count`. `held_out` is the share of
-    the rows of each file that are predicted and not learned. `encode` returns a batch with labels of the loss.
+    the rows of each file that are not learned. `encode` returns a batch with labels of the loss.
     """
 
     run: str
@@ -235,8 +234,6 @@ def _learn(task: LaneTask, learner: Learner, found: LaneRows, rows: list[RowBloc
         )
         if tally is not None:
             tally.add(scores, learned.y, learned.c / task.lanes)
-        if task.held_out:
-            position = _add_held_out_losses(position, learner, block, scores, task.lanes)
     if again:
         loss, weight = learner.loss_sums
         position, learner.loss_sums = (
@@ -252,22 +249,12 @@ def _learn(task: LaneTask, learner: Learner, found: LaneRows, rows: list[RowBloc
         position=position,
         sent=changes.n_bytes,
         last=(label, scores[-1], int(rows[-1].indptr[-1] - rows[-1].indptr[-2])),
-        counts=None if tally is None else {name: _sparse(array) for name, array in tally.arrays.items()},
+        counts=None if tally is None else {name: sparse_counts(array) for name, array in tally.arrays.items()},
     )
     return Update(False, changes, losses, (report,))
 
 
-def _add_held_out_losses(
-    position: LanePosition, learner: Learner, rows: RowBlock, scores: Array, lanes: int
-) -> LanePosition:
-    """Return the position with the losses of held-out rows added, whose weights are negative."""
-    out = np.flatnonzero(rows.c < 0.0)
-    losses = learner.losses_of(scores[out], rows.y[out])
-    loss, weight = add_losses((position.loss, position.weight), losses, -rows.c[out] / lanes)
-    return position._replace(loss=loss, weight=weight)
-
-
-def _sparse(array: Array) -> tuple[Array, Array]:
+def sparse_counts(array: Array) -> tuple[Array, Array]:
     """Return the flat indices of the non-zeros of an array, and their values."""
     flat = array.reshape(-1)
     there = np.flatnonzero(flat).astype(np.int32)

@@ -299,7 +299,7 @@ class Rounds:
 
     def _wait_for(self, entry: _Submitted) -> RoundReport | None:
         """Wait for the report of a round; None if the round has to be learned again."""
-        report: RoundReport | None = _result(entry.report)
+        report: RoundReport | None = result_of(entry.report)
         if report is None or report.stale:
             return None
         self._last = entry.update
@@ -316,7 +316,7 @@ class Rounds:
             workers=self._lane_workers[task.lane],
             allow_other_workers=True,
         )
-        arrays = _result(state)
+        arrays = result_of(state)
         if arrays is None:
             return False
         self.learner.load_state_dict(arrays)
@@ -373,7 +373,7 @@ class Rounds:
             self._on_round(ended, report.reports)
 
 
-def _result(future: Future) -> Any:
+def result_of(future: Future) -> Any:
     """Return the result of a task, None if it was lost with its worker."""
     try:
         return future.result()

@@ -4,8 +4,8 @@ It reports what `training.run.Run` reports and writes the same model file. Lines
 of rounds: the first one after each number of rows at which a line is due. The last row shown is that of the last lane.
 
 Rows are held out by their number in their own file, where a single stream counts through all files, so that they are
-the same rows for any number of lanes. Each is predicted at its place, with the state of its lane, like the rows that
-the lane learns. A held-out file is read by the client after each pass, with the merged state.
+the same rows for any number of lanes. After each pass workers read the files again and predict them with the merged
+state. A separate held-out file is read by the client.
 """
 
 from __future__ import annotations
@@ -22,11 +22,13 @@ from ..io.features.spec import FeatureSpec
 from ..learner.divergence import check_finite
 from ..learner.learner import Learner
 from ..training import report
+from ..training.base_session import BaseSession
 from ..training.checkpoint import CheckpointStore
 from ..training.config import TrainConfig
 from ..training.run import BaseRun, Watch
-from ..training.session import BaseSession, Interrupted
+from ..training.session import Interrupted
 from .checkpoint import KIND, record_rounds, restore_rounds
+from .held_out import HeldOutTask, measure_files
 from .labels import FileLabels
 from .lane_reader import Quarantine
 from .lanes import LaneReport
@@ -39,6 +41,7 @@ REFUSED = {
     "pairs": "the rows of a query must be in one stream",
     "average": "averaged weights cannot be merged",
     "names": "workers do not share feature names",
+    "shuffle_buffer": "lanes read their files in order; shuffle the files",
 }
 
 
@@ -109,7 +112,7 @@ class ClusterRun(BaseRun):
             fresh=learner.t == 0,
             tally=True,
             held_out=config.held_out_share,
-            settled=config.holdout_file is not None or config.early_stop > 0 or config.quarantine is not None,
+            settled=config.holds_out or config.quarantine is not None,
         )
         settings = {**config.settings(), "files": list(config.data)}
         self.checkpoints = CheckpointStore(f"{config.output}.ckpt", settings, KIND)
@@ -179,21 +182,23 @@ class ClusterRun(BaseRun):
         session, lanes = self.session, self.rounds.progress
         if session.progress.number == lanes.number and not session.progress.done:
             session.update_progress()
-            if session.progress.rows:
-                session.progress.held_out = self._held_out_losses()
-            session.end_pass()
+            session.end_pass(self._measure_held_out() if session.progress.rows else None)
             if self._quarantine is not None and not session.progress.done:
                 self._quarantine.start_pass()
         return not session.progress.done
 
-    def _held_out_losses(self) -> tuple[float, float]:
-        """Return the sums of loss and weight over the rows held out, in the files or in a separate one."""
-        config, positions = self.config, self.rounds.progress.positions
+    def _measure_held_out(self) -> dict[str, float] | None:
+        """Return the measures of rows held out, in the files or in a separate one."""
+        config, learner = self.config, self.session.learner
+        if config.held_out_share:
+            labels = FileLabels(config.labels(), config.skip_bad_rows)
+            task = HeldOutTask(config.held_out_share, learner_settings(learner), labels)
+            return measure_files(self.rounds.client, [part.data for part in self.parts.parts], task, learner)
         if config.holdout_file is None:
-            return sum(at.loss for at in positions), sum(at.weight for at in positions)
+            return None
         features = config.features if self.parts.features is None else self.parts.features
         with open_stream([config.holdout_file], config.format, features=features, **config.holdout_options()) as stream:
-            return self.session.losses_of(stream.chunks(), stream.names)
+            return self.session.measure(stream.chunks(), stream.names)
 
     @property
     def skipped(self) -> int:

@@ -56,10 +56,14 @@ class Table(NamedTuple):
     rows: Sequence[Sequence[Any]]
 
 
-class Tally(Protocol):
-    """Sums over predictions, all of them in `arrays`."""
+class Counted(Protocol):
+    """Sums over rows, all of them in `arrays`."""
 
     arrays: dict[str, Array]
+
+
+class Tally(Counted, Protocol):
+    """Sums over predictions."""
 
     def add(self, scores: Array, y: Array, c: Array) -> None:
         """Take in the scores of rows with labels y, as the loss knows them, and weights c (none: all 1)."""
@@ -93,7 +97,7 @@ def tally(loss: Loss, n_outputs: int, *, ranking: bool = False) -> Tally:
     return BinaryTally(loss) if loss.kind == "binary" else NumberTally(loss)
 
 
-def restore(counted: Tally, arrays: Mapping[str, Array]) -> None:
+def restore(counted: Counted, arrays: Mapping[str, Array]) -> None:
     """Continue from the sums of an earlier run."""
     for name, own in counted.arrays.items():
         own[...] = arrays[name]
@@ -290,11 +294,7 @@ class ClassMetrics(ClassTally):
         """Take in scores."""
         super().add(scores, y, c)
         c = weights_or_ones(c, len(y))
-        if self._loss.kind == "multiclass":
-            losses = self._loss.value(scores, y.astype(np.int64))
-        else:
-            losses = np.sum(self._loss.value(scores, one_vs_rest(y, range(scores.shape[1]))), axis=1)
-        self._mean.add(np.asarray(losses), c)
+        self._mean.add(row_losses(self._loss, scores, y), c)
         np.add.at(self._predicted, np.argmax(scores, axis=1), c)
 
     def _each(self) -> list[tuple[float, float, float, float]]:
@@ -463,6 +463,20 @@ class RankingMetrics:
 
 
 # ---- functions
+
+
+def row_losses(loss: Loss, scores: Array, y: Array) -> Array:
+    """Return the loss of each row; with a binary loss and a score per class, the sum of each class against the rest.
+
+    >>> from proxstream import losses
+    >>> row_losses(losses.hinge, np.array([[0.5, -3.0], [2.0, 0.0]]), np.array([0.0, 1.0]))
+    array([0.5, 4. ])
+    """
+    if loss.kind == "multiclass":
+        return np.asarray(loss.value(scores, y.astype(np.int64)))
+    if scores.ndim == 2:
+        return np.asarray(np.sum(loss.value(scores, one_vs_rest(y, range(scores.shape[1]))), axis=1))
+    return np.asarray(loss.value(scores, y))
 
 
 def bins(values: Array, bits: int) -> Array:

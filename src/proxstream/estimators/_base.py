@@ -20,6 +20,7 @@ from ..core.losses import Loss
 from ..core.parsing import as_algorithm, as_penalty
 from ..core.validation import Array
 from ..data.batches import Batch, blocks, check_weights, checked_matrix, element_parts
+from ..data.order import LabelOrder, warn_of_order
 from ..data.rowblock import RowBlock
 from ..learner.learner import Learner
 from ._params import AlgorithmLike, Composed, PenaltyLike
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from ..io.features.featurizer import Featurizer
 
 FITTED = ("n_features_in_", "feature_names_in_", "classes_", "_sparse")  # attributes beside the learner
+SHUFFLE_STREAM = "shuffle them, as open_stream(..., shuffle_buffer=ROWS) does"
 NOT_STORED = ("callbacks", "features")  # parameters that a model file leaves out, or holds in another form
 
 
@@ -231,6 +233,8 @@ class StreamEstimator(LinearModelMixin, Composed):
             raise ValueError("sample_weight must have a weight that is not zero, got zeros alone")
         learner, random = self._learner, check_random_state(self.random_state) if self.shuffle else None
         self.history_, started = [], time.perf_counter()
+        if not self.shuffle:
+            self._watch_order(self._label_order(), batch.y, "use shuffle=True", last=True)
         with progress(self.verbose, self.passes * batch.n_rows) as report:
             for i in range(self.passes):
                 before = learner.loss_sums
@@ -244,6 +248,14 @@ class StreamEstimator(LinearModelMixin, Composed):
                 if self._end_pass(i, batch.n_rows, before, started):
                     break
         return self
+
+    def _label_order(self) -> LabelOrder:
+        return LabelOrder(self._learner.n_outputs if self._learner.n_outputs > 1 else 0)
+
+    def _watch_order(self, labels: LabelOrder, y: Array, advice: str, *, last: bool) -> None:
+        """Warn if rows look ordered by their labels; the rows of a query are never shuffled."""
+        if not self._ranks and (labels.add(y) or (last and labels.judge())):
+            warn_of_order(labels, advice)
 
     def _shift_losses(self, batch: Batch) -> None:
         """Add what an offset has taken out of the losses and weights of a batch."""
@@ -333,6 +345,7 @@ class StreamEstimator(LinearModelMixin, Composed):
         if self.passes > 1 and iter(stream) is stream:
             raise ValueError(f"passes={self.passes} needs a stream that can be read again, got an iterator")
         first, any_rows, started = reset or not self.__sklearn_is_fitted__(), False, time.perf_counter()
+        labels: LabelOrder | None = None
         with progress(self.verbose, None) as report:
             for i in range(self.passes):
                 before, rows = (0.0, 0.0) if first else self._learner.loss_sums, 0
@@ -348,6 +361,9 @@ class StreamEstimator(LinearModelMixin, Composed):
                                 continue
                             self._learn_more(batch, first=first, report=report, repeated=i > 0)
                             self.n_features_in_ = self._learner.n_features
+                        if i == 0:
+                            labels = labels or self._label_order()
+                            self._watch_order(labels, batch.y, SHUFFLE_STREAM, last=False)
                         first, rows, any_rows = False, rows + batch.n_rows, True
                 except Exception:
                     if i:  # the progressive loss is that of the first pass
@@ -355,6 +371,8 @@ class StreamEstimator(LinearModelMixin, Composed):
                     raise
                 if is_stream(stream) and stream.used_featurizer is not None:  # type: ignore[attr-defined]
                     self._featurizer = stream.used_featurizer  # type: ignore[attr-defined]
+                if labels is not None and i == 0:
+                    self._watch_order(labels, np.empty(0), SHUFFLE_STREAM, last=True)
                 if rows and self._end_pass(i, rows, before, started):
                     break
         if not any_rows:

@@ -23,6 +23,7 @@ from . import formats
 from .bad_rows import BadRows
 from .formats import Format, Job
 from .prefetch import Prefetch
+from .shuffle import shuffled
 from .sources import Source, sources
 from .types import ALL_FEATURES, MAX_FEATURES, Accepted, Chunk, DataError, Position, Settings
 
@@ -78,9 +79,15 @@ class Stream:
     def chunks(self, start: Position | None = None, *, empty: bool = False) -> Iterator[Chunk]:
         """Yield chunks of rows, each with the position where it ends, from `start` (the end of an earlier chunk) on.
 
-        Chunks without rows, whose ends count bad rows, are yielded if asked for with `empty`.
+        Chunks without rows, whose ends count bad rows, are yielded if asked for with `empty`, unless rows are shuffled.
         """
         begin = Position() if start is None else Position(*start)
+        if self._settings.shuffle_buffer:
+            return shuffled(self._chunks, begin, self._settings.shuffle_buffer, self._settings.seed)
+        return self._chunks(begin, empty=empty)
+
+    def _chunks(self, begin: Position, *, empty: bool = False) -> Iterator[Chunk]:
+        """Yield chunks in the order of the source."""
         if not 0 <= begin.file < max(len(self._sources), 1):
             raise DataError(f"a stream of {len(self._sources)} files has no file {begin.file}: the files have changed")
         self.skipped = begin.skipped
@@ -194,6 +201,8 @@ def open_stream(
     min_index: int = 0,
     labels: Accepted | None = None,
     label_texts: Mapping[str, float] | None = None,
+    shuffle_buffer: int = 0,
+    seed: int = 0,
     **options: Any,
 ) -> Stream:
     """Open a source of rows: files of any size, a pipe, tables and matrices.
@@ -237,6 +246,12 @@ def open_stream(
         Tables whose label column is text: {"no": -1.0, "yes": 1.0}. Rows get the numbers; a row with another text is a
         bad row. `find_label_texts` finds the texts. Formats whose labels are always numbers (svmlight, vw, cache,
         matrices) ignore it.
+    shuffle_buffer : int
+        Shuffle the rows, windows of so many at a time, in the same order in every pass; 0: keep their order. Memory
+        holds one window. Rows that are further apart than this stay apart: sorted rows need a buffer as large as the
+        runs of their labels. Not for rows with a qid.
+    seed : int
+        Random seed of the order.
     **options
         Options of single formats, see docs/streams.md.
 
@@ -282,6 +297,8 @@ def open_stream(
         min_index=_checks.integer("min_index", min_index, low=0),
         labels=labels,
         label_texts=check_label_texts(label_texts),
+        shuffle_buffer=_checks.integer("shuffle_buffer", shuffle_buffer, low=0),
+        seed=_checks.integer("seed", seed, low=0),
         options=options,
     )
     known = {name for kind in kinds for name in kind.options}
@@ -309,13 +326,13 @@ def place_of(source: Any, chunk: Chunk, start: Position, row: int) -> str:
 
     `start` is where the chunk before it ended. A source that has no lines, or cannot be read again, has rows alone.
     """
-    end = chunk.end
-    after = row if start.file == end.file else end.row - chunk.rows.n_rows + row
+    file, number = chunk.place(row)
+    near = chunk.places is None and start.file == file
     if hasattr(source, "locate"):
-        line = source.locate(start if start.file == end.file else Position(end.file), after)
+        line = source.locate(start, row) if near else source.locate(Position(file), number)
         if line:
             return str(line)
-    return f"{source.names[end.file]}: row {end.row - chunk.rows.n_rows + row + 1}"
+    return f"{source.names[file]}: row {number + 1}"
 
 
 def _check_features(features: Any) -> None:

@@ -38,6 +38,10 @@ class Position(NamedTuple):
     that have been read, `check` a checksum of all bytes up to here, including earlier files, by which a changed file
     is detected. `skipped` counts the bad rows left out since the stream began, `quarantined` the bytes that they take
     in the quarantine file. `names` counts the feature names known by then.
+
+    A shuffled stream reads windows of rows: all of the above is then where a window may be read from, `passed` the rows
+    from there that belong to earlier windows, and `shuffled` the rows yielded, those of a last, shorter window rounded
+    up.
     """
 
     file: int = 0
@@ -47,13 +51,16 @@ class Position(NamedTuple):
     skipped: int = 0
     quarantined: int = 0
     names: int = 0
+    passed: int = 0
+    shuffled: int = 0
 
 
 class Chunk(NamedTuple):
     """Some rows of a stream, in order; a missing label is NaN.
 
     `n_bytes` counts bytes of the source as it is stored, so that the chunks add up to its size. `offset` is what is
-    added to the score of each row, None where the source has no such column.
+    added to the score of each row, None where the source has no such column. `places` has the number of the file and
+    the number in it of each row where rows are not in the order of the source.
     """
 
     rows: RowBlock
@@ -61,6 +68,14 @@ class Chunk(NamedTuple):
     end: Position
     n_bytes: int
     offset: Array | None = None
+    places: Array | None = None
+
+    def place(self, row: int) -> tuple[int, int]:
+        """Return the number of the file of a row, and its number in that file, both from 0."""
+        if self.places is not None:
+            file, number = self.places[row].tolist()
+            return file, number
+        return self.end.file, self.end.row - self.rows.n_rows + row
 
 
 def without_offsets(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
@@ -92,6 +107,8 @@ class Settings:
     labels: Accepted | None = None
     label_texts: Mapping[str, float] | None = None
     min_index: int = 0
+    shuffle_buffer: int = 0
+    seed: int = 0
     row: int = -1  # whose line is searched for, see `Stream.locate`; -1: none
     options: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
 

@@ -25,7 +25,7 @@ from ..core.algorithms import Algorithm, AutoFTRL
 from ..core.losses import Loss
 from ..core.penalties import Penalty
 from ..core.validation import Array
-from ..data.labels import one_vs_rest
+from ..data.metrics import row_losses
 from ..data.rowblock import RowBlock
 from .frozen import FrozenEngine
 from .scale_warning import is_too_large, loss_without_weights, warn_of_scale
@@ -375,11 +375,7 @@ class Learner:
 
     def losses_of(self, scores: Array, y: Array) -> Array:
         """Return the loss of each row's scores."""
-        if self.loss.kind == "multiclass":
-            return np.asarray(self.loss.value(scores, y.astype(np.int64)))
-        if self.n_outputs > 1:
-            return np.asarray(np.sum(self.loss.value(scores, one_vs_rest(y, range(self.n_outputs))), axis=1))
-        return np.asarray(self.loss.value(scores, y))
+        return row_losses(self.loss, scores, y)
 
 
 def arrays_of(part: Any) -> Iterator[Array]:

@@ -1,8 +1,12 @@
-"""`--algorithm certified`: all rows in memory, the fastest batch solver, and a proven bound on the suboptimality."""
+"""`--algorithm certified`: all rows in memory, the fastest batch solver, and a proven bound on the suboptimality.
+
+Held-out rows are those that a stream would hold out; the model that is written predicts them after it was solved.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,10 +19,11 @@ from ..core.validation import Array
 from ..data.offsets import absorbed
 from ..data.rowblock import RowBlock
 from ..io import open_stream
+from ..io.formats import NUMBERED
 from ..models.model import Model, Weights
+from . import holdout
+from .base_session import NoRowsError
 from .config import TrainConfig
-from .labels import Labelled
-from .session import NoRowsError
 
 
 class CertifiedRun:
@@ -41,6 +46,7 @@ class CertifiedRun:
         one = RowBlock(np.array([0, 1]), np.array([0]), np.ones(1), np.ones(1))
         dispatch.choose(self._problem(one), self.parameters["solver"])  # raises before any data is read
         self.rows: RowBlock | None = None
+        self.held_out: tuple[RowBlock, Array | None] | None = None  # rows, and what is added to their scores
         self.solution: Solution | None = None
         self.stream: Any = None
         self.bad_labels = self.n_bytes = 0
@@ -52,29 +58,49 @@ class CertifiedRun:
         self.stream = open_stream(list(config.data), config.format, features=config.features, **config.stream_options())
 
     def read(self) -> None:
-        """Read all rows into memory."""
+        """Read all rows into memory, and those to be held out."""
         with self.stream:
-            blocks = list(self._blocks())
-            self.rows = RowBlock.concat(blocks) if blocks else None
-        if self.rows is None:
+            found = _joined(self._blocks())
+            if self.config.holdout_file is not None:
+                self.held_out = _joined(self._blocks_of_file(self.config.holdout_file))
+        if found is None:
             raise NoRowsError(f"{', '.join(self.stream.names)}: no rows to learn from")
+        share = self.config.held_out_share
+        if share:
+            out = holdout.held_out_rows(share, 0, found[0].n_rows)
+            found, self.held_out = _taken(found, ~out), _taken(found, out)
+        rows, offset = found
+        self.rows = rows if offset is None else self._without_offset(rows, offset)
 
-    def _blocks(self) -> Iterator[RowBlock]:
+    def _blocks(self) -> Iterator[tuple[RowBlock, Array | None]]:
         for chunk in self.stream.chunks():
             labelled = self.labels.read_chunk(chunk, self.stream.names, skip=self.config.skip_bad_rows)
             self.bad_labels += chunk.rows.n_rows - labelled.rows.n_rows
             self.n_bytes += chunk.n_bytes
             self._zeros = self._zeros or bool((chunk.rows.y == 0.0).any())
             self._negatives = self._negatives or bool((chunk.rows.y == -1.0).any())
-            yield labelled.rows if chunk.offset is None else self._without_offset(labelled, chunk.offset)
+            yield labelled.rows, labelled.take(chunk.offset)
 
-    def _without_offset(self, labelled: Labelled, offset: Array) -> RowBlock:
+    def _without_offset(self, rows: RowBlock, offset: Array) -> RowBlock:
         """Return rows that need no offset, and add up what turns their objective into that of the rows given."""
-        rows, taken = labelled.rows, labelled.take(offset)
-        assert taken is not None
-        without, c = absorbed(self.labels.loss, rows.y, taken), rows.weights()
+        without, c = absorbed(self.labels.loss, rows.y, offset), rows.weights()
         self._offsets += [c.sum(), np.sum(c * without.factors), np.sum(c * without.constants)]
         return rows._replace(y=without.y, c=c * without.factors)
+
+    def _blocks_of_file(self, path: str) -> Iterator[tuple[RowBlock, Array | None]]:
+        """Read a held-out file; names that the data do not have are no features."""
+        from ..io.features.featurizer import Featurizer
+
+        config = self.config
+        features: Any = config.features
+        if not set(self.stream.formats) <= NUMBERED:
+            known = self.stream.featurizer
+            features = Featurizer(known.spec, known.dtype, growing=False)
+            features.restore(known.arrays())
+        with open_stream([path], config.format, features=features, **config.holdout_options()) as stream:
+            for chunk in stream.chunks():
+                labelled = self.labels.read_chunk(chunk, stream.names, skip=config.skip_bad_rows)
+                yield labelled.rows, labelled.take(chunk.offset)
 
     def _problem(self, rows: RowBlock, n_features: int = 1) -> Problem:
         labels = self.labels
@@ -116,7 +142,24 @@ class CertifiedRun:
             "epochs": solution.history[-1].epoch,
             "nonzeros": int(np.count_nonzero(solution.coef)),
             "weights": solution.coef.size,
+            **self._held_out,
         }
+
+    @cached_property
+    def _held_out(self) -> dict[str, float]:
+        """The measures of held-out rows; empty without any."""
+        if self.held_out is None:
+            return {}
+        rows, offset = self.held_out
+        return holdout.Measures(self._weights).add_rows([(rows, None, offset)]).facts()
+
+    @cached_property
+    def _weights(self) -> Weights:
+        """The weights of the model."""
+        solution, config = self.solution, self.config
+        assert solution is not None
+        coef = solution.coef.astype(config.dtype, copy=False)
+        return Weights(coef, self._intercept(coef), self.labels.loss, self.penalty, config.intercept)
 
     def _intercept(self, coef: Array) -> Any:
         """Return the intercept for weights rounded to 32 bits, which matters for columns far from zero."""
@@ -132,9 +175,8 @@ class CertifiedRun:
         """Return the model; it does not depend on the clock or the machine."""
         solution, config, featurizer = self.solution, self.config, self.stream.used_featurizer
         assert solution is not None
-        coef = solution.coef.astype(config.dtype, copy=False)
         return Model(
-            Weights(coef, self._intercept(coef), self.labels.loss, self.penalty, config.intercept),
+            self._weights,
             classes=self.labels.observed_classes(zeros=self._zeros, negatives=self._negatives),
             features=None if featurizer is None else featurizer.spec.to_json(),
             names={} if featurizer is None else featurizer.arrays(),
@@ -157,3 +199,18 @@ def _rescaled(solution: Solution, f: float, k: float) -> Solution:
         for primal, dual in [(f * record.primal + k, f * record.dual + k)]
     ]
     return solution._replace(history=history)
+
+
+def _joined(blocks: Iterator[tuple[RowBlock, Array | None]]) -> tuple[RowBlock, Array | None] | None:
+    """Return all blocks and their offsets as one, None if there are none."""
+    found = list(blocks)
+    if not found:
+        return None
+    several, offsets = zip(*found, strict=True)
+    return RowBlock.concat(list(several)), None if offsets[0] is None else np.concatenate(offsets)
+
+
+def _taken(found: tuple[RowBlock, Array | None], which: Array) -> tuple[RowBlock, Array | None]:
+    """Return the rows, and their offsets, for which `which` is True."""
+    rows, offset = found
+    return rows.take(np.flatnonzero(which)), None if offset is None else offset[which]

@@ -23,8 +23,8 @@ from ..io.types import MAX_FEATURES
 from ..learner.frozen import FrozenEngine
 from ..learner.learner import Learner
 from ..models.model import Model
+from .base_session import Plan
 from .labels import Labels, make_labels
-from .session import Plan
 
 # Fields that do not shape the model, and fields that `settings` expands into several options.
 NOT_SETTINGS = (
@@ -64,6 +64,7 @@ class TrainConfig:
     l2: float = 0.0
     penalty: str | None = None
     passes: int = 1
+    shuffle_buffer: int = 0
     classes: tuple[float, ...] | tuple[str, ...] = ()
     positive: str | None = None
     class_weight: Mapping[str, float] = field(default_factory=dict)
@@ -96,6 +97,7 @@ class TrainConfig:
         checks.integer("--passes", self.passes, low=1)
         checks.integer("--threads", self.threads, low=1)
         checks.integer("--early-stop", self.early_stop, low=0)
+        self._check_shuffle()
         checks.one_of("--dtype", self.dtype, ("float32", "float64"))
         if self.quarantine is not None:
             object.__setattr__(self, "on_error", "skip")
@@ -175,6 +177,11 @@ class TrainConfig:
         if self.held_out_share and losses.get(self.loss).kind == "ranking":
             raise ValueError("a ranking loss needs --holdout-file: part of a query cannot be held out")
 
+    def _check_shuffle(self) -> None:
+        checks.integer("--shuffle-buffer", self.shuffle_buffer, low=0)
+        if self.shuffle_buffer and losses.get(self.loss).kind == "ranking":
+            raise ValueError("--shuffle-buffer does not apply to a ranking loss: the rows of a query follow each other")
+
     def settings(self) -> dict[str, Any]:
         """Return all options that shape the model, by name, as JSON values."""
         values = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in NOT_SETTINGS}
@@ -253,11 +260,17 @@ class TrainConfig:
         """Return the options of `open_stream` except data, format and features."""
         names = ("dtype", "zero_based", "chunk_bytes", "max_features")
         options = {name: getattr(self, name) for name in names} | bad_row_options(self.on_error, self.quarantine)
+        if self.shuffle_buffer:
+            options |= {"shuffle_buffer": self.shuffle_buffer, "seed": self.seed}
         return {**options, "labels": self.labels().accepted_labels, "label_texts": self.label_texts}
+
+    def again_options(self) -> dict[str, Any]:
+        """Return the same for the data read once more: bad rows that have been written are skipped."""
+        return self.stream_options() | bad_row_options(self.on_error)
 
     def holdout_options(self) -> dict[str, Any]:
         """Return the same for the held-out file, whose bad rows are skipped where those of the data are written."""
-        return self.stream_options() | bad_row_options(self.on_error)
+        return self.again_options() | {"shuffle_buffer": 0}
 
     def labels(self) -> Labels:
         """Return how labels are read."""
@@ -271,6 +284,11 @@ class TrainConfig:
     def skip_bad_rows(self) -> bool:
         """Whether bad rows are left out."""
         return self.on_error != "stop"
+
+    @property
+    def holds_out(self) -> bool:
+        """Whether rows are held out, of the data or of a separate file."""
+        return bool(self.held_out_share) or self.holdout_file is not None
 
     @cached_property
     def held_out_share(self) -> Fraction:

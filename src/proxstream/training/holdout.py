@@ -1,18 +1,27 @@
-"""Held-out rows: which rows they are, their losses, and the best pass by their loss."""
+"""Held-out rows: which rows they are, where they are until a pass has ended, and how well the model predicts them.
+
+Losses of two passes can be compared only if both models had learned all of their rows. So held-out rows are scored at
+the end of each pass, all of them by the same model. Until then they are kept in memory; where they are too many, the
+stream is read again.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from ..core.validation import Array
+from ..data import metrics
 from ..data.rowblock import RowBlock
 from ..learner.learner import Learner
-from .report import Pass
+from ..models.model import Weights
+from .report import HELD_OUT, Pass
+
+MOST = 1 << 23  # numbers of held-out rows that are kept: about 100 MB
 
 
 def held_out_rows(share: Fraction, before: int, n_rows: int) -> Array:
@@ -23,6 +32,92 @@ def held_out_rows(share: Fraction, before: int, n_rows: int) -> Array:
     """
     counted = np.arange(before, before + n_rows + 1) * share.numerator // share.denominator
     return np.asarray(counted[1:] > counted[:-1])
+
+
+class HeldOutRows:
+    """The first held-out rows of a stream, as many as fit; which they are does not depend on how it was cut.
+
+    Parameters
+    ----------
+    most : int
+        Limit of the entries of all rows, a row counting three more.
+
+    Examples
+    --------
+    >>> from proxstream.data.rowblock import as_block
+    >>> kept = HeldOutRows(most=9)
+    >>> kept.add(as_block(np.eye(3), y=[1, 2, 3]))
+    >>> rows, offset = kept.blocks[0]
+    >>> rows.y, kept.complete
+    (array([1., 2.]), False)
+    """
+
+    def __init__(self, most: int = MOST) -> None:
+        self.blocks: list[tuple[RowBlock, Array | None]] = []  # rows, and what is added to their scores
+        self.complete = True  # no row was left out
+        self._room = most
+
+    def add(self, rows: RowBlock, offset: Array | None = None) -> None:
+        """Keep the next rows, or those that fit; their arrays must not change."""
+        if not self.complete:
+            return
+        sizes = np.cumsum(np.diff(rows.indptr) + 3)
+        fitting = int(np.searchsorted(sizes, self._room, side="right"))
+        self.complete = fitting == rows.n_rows
+        if fitting:
+            self._room -= int(sizes[fitting - 1])
+            self.blocks.append((rows.slice(0, fitting), None if offset is None else offset[:fitting]))
+
+    def drop(self) -> None:
+        """Free the memory: the rows are to be read again."""
+        self.blocks, self.complete = [], False
+
+    def arrays(self) -> dict[str, Array]:
+        """Return the rows as arrays; empty if there are none."""
+        if not self.blocks:
+            return {}
+        several, offsets = zip(*self.blocks, strict=True)
+        rows, offset = RowBlock.concat(list(several)), None if offsets[0] is None else np.concatenate(offsets)
+        self.blocks = [(rows, offset)]
+        return rows._asdict() | ({} if offset is None else {"offset": offset})
+
+    def restore(self, arrays: Mapping[str, Array], complete: bool) -> None:
+        """Continue from what `arrays` returned."""
+        self.blocks = []
+        if arrays:
+            self.add(RowBlock(**{name: arrays[name] for name in RowBlock._fields}), arrays.get("offset"))
+        self.complete = complete
+
+
+class Measures:
+    """Loss, accuracy, AUC and the like over rows that are not learned; all sums run in the order of the rows."""
+
+    def __init__(self, learner: Learner | Weights) -> None:
+        self.learner, self.sums = learner, (0.0, 0.0)
+        self.tally = metrics.tally(learner.loss, learner.n_outputs, ranking=learner.ranking)
+
+    def add_rows(self, several: Iterable[tuple[RowBlock, Array | None, Array | None]]) -> Measures:
+        """Predict blocks of rows with their qid and offset (or None)."""
+        pairs = _pairs_of(self.learner) if self.learner.ranking else None
+        for block, qid, offset in several:
+            rows = block._replace(data=block.data.astype(self.learner.dtype, copy=False))
+            if pairs is None:
+                scores = self.learner.predict(rows)
+                self._add(scores if offset is None else scores + offset, rows)
+            else:
+                pairs.learn(rows, qid, each=self._add)
+        return self
+
+    def _add(self, scores: Array, rows: RowBlock) -> None:
+        self.sums = add_losses(self.sums, metrics.row_losses(self.learner.loss, scores, rows.y), rows.c)
+        self.tally.add(scores, rows.y, rows.c)
+
+    def facts(self) -> dict[str, float]:
+        """Return the measures by the names of a `Pass`; empty without rows."""
+        found = {f"held_out_{name}": value for name, value in self.tally.facts().items()}
+        if self.sums[1] > 0.0:
+            found["held_out_loss"] = mean(self.sums)
+        return {name: found[name] for name in HELD_OUT if name in found}
 
 
 def add_losses(sums: tuple[float, float], losses: Array, c: Array) -> tuple[float, float]:
@@ -39,28 +134,7 @@ def mean(sums: tuple[float, float], before: tuple[float, float] = (0.0, 0.0)) ->
     return (sums[0] - before[0]) / weight if weight > 0.0 else math.nan
 
 
-def total_losses(
-    learner: Learner, several: Iterable[tuple[RowBlock, Array | None, Array | None]]
-) -> tuple[float, float]:
-    """Return the sums of loss and weight over blocks of rows, their qid and offset (or None), without learning them."""
-    sums = (0.0, 0.0)
-
-    def add(scores: Array, rows: RowBlock) -> None:
-        nonlocal sums
-        sums = add_losses(sums, learner.losses_of(scores, rows.y), rows.c)
-
-    pairs = _pairs_of(learner) if learner.ranking else None
-    for block, qid, offset in several:
-        rows = block._replace(data=block.data.astype(learner.dtype, copy=False))
-        if pairs is None:
-            scores = learner.predict(rows)
-            add(scores if offset is None else scores + offset, rows)
-        else:
-            pairs.learn(rows, qid, each=add)
-    return sums
-
-
-def _pairs_of(learner: Learner) -> Any:
+def _pairs_of(learner: Any) -> Any:
     """Return what makes pairs of the rows of a query."""
     from ..learner.ranking import RankingEngine
 
@@ -81,6 +155,9 @@ def is_best(passes: list[Pass]) -> bool:
 
 
 def summary(passes: list[Pass], best: bool) -> dict[str, float]:
-    """Return the held-out loss of the pass whose model is saved (the best or the last); empty without held-out rows."""
-    found = [one.held_out_loss for one in passes if not math.isnan(one.held_out_loss)]
-    return {"held_out_loss": min(found) if best else found[-1]} if found else {}
+    """Return the measures of the pass whose model is saved (the best or the last); empty without held-out rows."""
+    found = [one for one in passes if not math.isnan(one.held_out_loss)]
+    if not found:
+        return {}
+    chosen = min(found, key=lambda one: one.held_out_loss) if best else found[-1]
+    return {name: value for name in HELD_OUT if not math.isnan(value := getattr(chosen, name))}

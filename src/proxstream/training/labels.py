@@ -113,8 +113,8 @@ class Labels:
         try:
             return self.read(chunk.rows, skip=skip)
         except BadLabelError as error:
-            row = chunk.end.row - chunk.rows.n_rows + error.row
-            raise BadLabelError(row, f"{names[chunk.end.file]}: row {row + 1}: {error}") from None
+            file, row = chunk.place(error.row)
+            raise BadLabelError(row, f"{names[file]}: row {row + 1}: {error}") from None
 
     def _labels(self, given: Array) -> tuple[Array, Array]:
         """Return the labels of the loss, and which of them are accepted."""

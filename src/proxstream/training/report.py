@@ -30,18 +30,25 @@ class Line(NamedTuple):
 
 
 class Pass(NamedTuple):
-    """The result of a pass; NaN where there is no loss."""
+    """The result of a pass; NaN where there is none. Held-out rows are predicted after the pass."""
 
     number: int
     rows: int
     mean_loss: float
-    held_out_loss: float
+    held_out_loss: float = math.nan
+    held_out_accuracy: float = math.nan
+    held_out_auc: float = math.nan
+    held_out_rmse: float = math.nan
+    held_out_pair_accuracy: float = math.nan
+
+
+HELD_OUT = tuple(name for name in Pass._fields if name.startswith("held_out_"))
 
 
 def as_record(entry: Line | Pass) -> dict[str, Any]:
     """Return a line or a pass as a dict without missing values.
 
-    >>> as_record(Pass(1, 100, 0.5, math.nan))
+    >>> as_record(Pass(1, 100, 0.5))
     {'pass': 1, 'rows': 100, 'mean_loss': 0.5}
     """
     named = {"pass" if name == "number" else name: value for name, value in entry._asdict().items()}

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from ..core.validation import Array
+from ..data.order import LabelOrder
 from ..data.rowblock import RowBlock
 from ..io import Position, open_stream
 from ..io.features.spec import FeatureSpec
@@ -20,10 +21,11 @@ from ..learner.divergence import check_finite
 from ..learner.learner import Learner
 from ..models.model import Model
 from . import holdout, report
+from .base_session import BaseSession, NoRowsError, under
 from .checkpoint import CheckpointStore
 from .config import TrainConfig
 from .report import Line, Pass
-from .session import BaseSession, NoRowsError, Session, under
+from .session import Session
 
 if TYPE_CHECKING:
     from ..io.features.featurizer import Featurizer
@@ -45,6 +47,9 @@ class Watch(Protocol):
 
     def on_chunk(self, run: BaseRun) -> None:
         """A chunk has been learned."""
+
+    def on_order(self, labels: LabelOrder, run: BaseRun) -> None:
+        """Rows look ordered by their labels."""
 
 
 class OutputError(OSError):
@@ -204,16 +209,20 @@ class Run(BaseRun):
         self.names, self.formats, self.n_bytes = self.stream.names, self.stream.formats, self.stream.n_bytes
         if not set(self.formats) <= NUMBERED:
             self._features = self.stream.featurizer
-        self._held_out = None
+        self._held_out = self._again = None
         if config.holdout_file is not None:
             self._held_out = self._open((config.holdout_file,), config.holdout_options())
+        elif config.held_out_share and self.stream.rereadable:
+            self._again = self._open(config.data, config.again_options())
         self.session = Session(
             learner or self._new_learner(),
             config.labels(),
             config.plan(),
             standardize=self._standardize,
             held_out=self._held_out,
+            again=self._again,
             on_chunk=self._after_chunk,
+            on_order=lambda labels: self.watch.on_order(labels, self),
             **self._reports(),
         )
         if checkpoint is not None:
@@ -253,7 +262,7 @@ class Run(BaseRun):
         return self
 
     def __exit__(self, *_: object) -> None:
-        for stream in (self.stream, self._held_out):
+        for stream in (self.stream, self._held_out, self._again):
             if stream is not None:
                 stream.close()
 

@@ -1,0 +1,85 @@
+"""Held-out rows of a cluster: measured by the workers after each pass, file by file, with the merged state.
+
+Rows are held out by their number in their own file. A worker reads a file once more and predicts those rows; the client
+receives sums and counts. What is sent: the state, once to each worker that measures a file.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+from distributed import Client
+
+from ..core.validation import Array
+from ..data.batches import Batch
+from ..data.rowblock import RowBlock
+from ..learner.learner import Learner
+from ..training.holdout import Measures
+from .lane_reader import mark_held_out
+from .lanes import Counts, make, sparse_counts
+from .partitions import FilePartition
+from .rounds import MAX_FAILURES, PAUSE, RETRIES, ClusterError, result_of
+
+
+class FileMeasures(NamedTuple):
+    """Sums of loss and weight over the held-out rows of a file, and counts of their predictions."""
+
+    sums: tuple[float, float]
+    counts: Counts
+
+
+class HeldOutTask(NamedTuple):
+    """How rows of a file are held out, and the arguments of the learner that predicts them."""
+
+    share: Fraction
+    settings: Mapping[str, Any]
+    encode: Callable[[Batch], Batch]
+
+
+def measure_file(file: FilePartition, task: HeldOutTask, state: Mapping[str, Array]) -> FileMeasures:
+    """Return the measures of a file, on a worker."""
+    measures = Measures(make(task.settings, state))
+    if file.quarantines:
+        file = replace(file, reading={**file.reading, "on_error": "skip"})
+    before = 0
+    for chunk in file.chunks():
+        rows = chunk.rows
+        marked = task.encode(mark_held_out(Batch(rows, rows.y, rows.c), task.share, before))
+        before += rows.n_rows
+        block: RowBlock = marked.X.take(np.flatnonzero(marked.c < 0.0))
+        measures.add_rows([(block._replace(c=-block.c), None, None)])
+    return FileMeasures(measures.sums, {name: sparse_counts(one) for name, one in measures.tally.arrays.items()})
+
+
+def measure_files(
+    client: Client, files: Sequence[FilePartition], task: HeldOutTask, learner: Learner
+) -> dict[str, float]:
+    """Return the measures of all files with the state of a learner; they are added in the order of the files."""
+    total = Measures(learner)
+    for sums, counts in _run_tasks(client, files, task, learner):
+        total.sums = total.sums[0] + sums[0], total.sums[1] + sums[1]
+        for name, (places, values) in counts.items():
+            total.tally.arrays[name].reshape(-1)[places] += values
+    return total.facts()
+
+
+def _run_tasks(client: Client, files: Sequence[FilePartition], task: HeldOutTask, learner: Learner) -> list[Any]:
+    """Run the tasks, and again if the state was lost with a worker."""
+    for _ in range(MAX_FAILURES):
+        try:
+            state = client.scatter([learner.state_dict(copy=False)], hash=False)[0]
+        except OSError:  # the worker has died and the scheduler does not know it yet
+            state = None
+        if state is not None:
+            futures = [client.submit(measure_file, file, task, state, pure=False, retries=RETRIES) for file in files]
+            found = [result_of(future) for future in futures]
+            if None not in found:
+                return found
+        time.sleep(PAUSE)
+        client.wait_for_workers(1, timeout=300)
+    raise ClusterError(f"measuring held-out rows failed {MAX_FAILURES} times; see the logs of the workers")
