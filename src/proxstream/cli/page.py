@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..training.certified import CertifiedRun
     from ..training.config import TrainConfig
     from ..training.run import BaseRun
-    from ..training.session import BaseSession
+    from ..training.base_session import BaseSession
 
 TOP = 30  # weights
 FILES = 8  # that are named
