@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from ..data.metrics import Metrics, Tally
     from ..models.model import Model
     from ..report.collect import Collector
+    from ..training.base_session import BaseSession
     from ..training.certified import CertifiedRun
     from ..training.config import TrainConfig
     from ..training.run import BaseRun
-    from ..training.base_session import BaseSession
 
 TOP = 30  # weights
 FILES = 8  # that are named
