@@ -29,6 +29,7 @@ from .centring import Frame, centred, outward
 from .cross_validation import CrossValidation, Fold, make_folds
 from .lambda_max import Null, null_model
 from .problem import ConvergenceWarning, Problem, Solution
+from .strengths import strength_grid
 
 MAX_TABLE_LINES = 25
 
@@ -227,7 +228,7 @@ def regularization_path(
     folds = make_folds(cv, stated.rows.y, rng, stratify=classes is not None, groups=groups)
     stated, frame = centred(stated)
     null = null_model(stated)
-    grid = _grid(null, shape, n_strengths, ratio) if strengths is None else _given_grid(strengths)
+    grid = strength_grid(null.strength, shape, n_strengths, ratio) if strengths is None else _given_grid(strengths)
     settings = _Settings(solver, tol, max_epochs, int(rng.integers(2**31)))
     with ThreadPoolExecutor(min(n_threads, len(folds) + 1)) as pool:
         followed = _follow(stated, null, grid, settings, 1 if folds else n_threads)
@@ -278,19 +279,6 @@ def _state(
     problem = Problem(rows, d, loss, penalty, fit_intercept, n_outputs)
     penalty.check_shape(problem.shape)
     return problem, classes
-
-
-def _grid(null: Null, penalty: Penalty, n_strengths: int, ratio: float) -> Array:
-    _checks.integer("n_strengths", n_strengths, low=1)
-    _checks.number("ratio", ratio, low=0.0, high=1.0, strict=True)
-    if not np.isfinite(null.strength):
-        raise ValueError(
-            f"no strength of {penalty!r} sets all weights to 0: pass strengths, or use L1, ElasticNet or GroupL2 "
-            "with a strength above 0 for every weight"
-        )
-    if null.strength == 0.0:
-        raise ValueError("all weights are 0 at every strength: no feature is correlated with y")
-    return np.asarray(null.strength * ratio ** (np.arange(n_strengths) / max(n_strengths - 1, 1)))
 
 
 def _given_grid(strengths: Any) -> Array:

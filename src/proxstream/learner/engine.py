@@ -103,12 +103,12 @@ class CompiledEngine:
     @property
     def t(self) -> int:
         """Rows learned."""
-        return int(self.clock[self.layout.counts[0]])
+        return int(self.clock.flat[self.layout.counts[0]])
 
     @property
     def k(self) -> float:
         """Penalty that has come in: the sum of the rows' weights."""
-        return float(self.clock[self.layout.counts[1]])
+        return float(self.clock.flat[self.layout.counts[1]])
 
     @property
     def loss_kernel(self) -> Any:

@@ -105,7 +105,7 @@ class Learner:
         self.fit_intercept, self.average, self.growing = fit_intercept and not ranking, average, growing
         self.n_threads = _checks.integer("n_threads", n_threads, low=1)
         self.pairs = pairs
-        self.engine: Engine = _engine(self, n_features)
+        self.engine: Engine = self._new_engine(n_features)
         self._queries: RankingEngine | None = None
         if ranking:
             from .ranking import RankingEngine
@@ -113,6 +113,9 @@ class Learner:
             self._queries = RankingEngine(self.engine, pairs, seed)
         self._losses = np.zeros(2)  # sums of c * loss and of c
         self._without_weights = loss_without_weights(algorithm, self.loss, self.n_outputs)
+
+    def _new_engine(self, n_features: int) -> Engine:
+        return _engine(self, n_features)
 
     @property
     def n_features(self) -> int:
@@ -379,13 +382,18 @@ class Learner:
 
 
 def arrays_of(part: Any) -> Iterator[Array]:
-    """Yield the arrays among a part's attributes, those in a record and those of the engines of a trial too."""
-    for value in vars(part).values() if part is not None else ():
-        for one in value if isinstance(value, tuple) else (value,):
-            if isinstance(one, np.ndarray):
-                yield one
-            elif hasattr(one, "layout"):
-                yield from arrays_of(one)
+    """Yield the arrays among a part's attributes, those in records and those of the engines of a trial too."""
+    return (array for value in (vars(part).values() if part is not None else ()) for array in _arrays_in(value))
+
+
+def _arrays_in(value: Any) -> Iterator[Array]:
+    if isinstance(value, np.ndarray):
+        yield value
+    elif hasattr(value, "layout"):
+        yield from arrays_of(value)
+    elif isinstance(value, tuple):
+        for one in value:
+            yield from _arrays_in(one)
 
 
 def _checked_qid(qid: Any, n_rows: int) -> Array:

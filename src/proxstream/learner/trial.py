@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.algorithms.auto import TRIAL
+from ..core.algorithms.auto import TRIAL as TRIAL
 from ..core.validation import Array
 from ..data.rowblock import RowBlock
 from .engine import CompiledEngine, Snapshot
@@ -29,6 +29,7 @@ from .state_checks import restored
 
 NAMES = ("feature", "global")  # in the order of `losses`
 UNDECIDED = -1.0
+LossesOf = Callable[[Array, Array], Array]  # of scores and labels
 
 
 class TrialEngine:
@@ -42,7 +43,7 @@ class TrialEngine:
         Returns the loss of each row.
     """
 
-    def __init__(self, make: Callable[[str], CompiledEngine], losses_of: Callable[[Array, Array], Array]) -> None:
+    def __init__(self, make: Callable[[str], CompiledEngine], losses_of: LossesOf) -> None:
         self._make, self._losses_of = make, losses_of
         self.engines = tuple(make(name) for name in NAMES)
         self.losses = np.zeros(2)  # of feature and global, over new rows
@@ -88,14 +89,14 @@ class TrialEngine:
         """Learn the rows in order; return the scores, of the engine ahead, before each was learned."""
         if len(self.engines) == 1:
             return self._best.learn(rows, n_threads, reach, repeated=repeated)
-        stop = _end_of_trial(rows, TRIAL - self.t)
+        stop = end_of_trial(rows, TRIAL - self.t)
         head = rows.slice(0, stop)
         scores = [engine.learn(head, n_threads, reach, repeated=repeated) for engine in self.engines]
         leads = np.full(stop, self._leader == 1)
         if not repeated:
             # Summed in order, so that the sums do not depend on how the stream was cut.
             each = zip(self.losses, scores, strict=True)
-            sums = [_running_sums(start, head, self._losses_of(p, head.y)) for start, p in each]
+            sums = [running_sums(start, head, self._losses_of(p, head.y)) for start, p in each]
             leads, self.losses = sums[1][:-1] < sums[0][:-1], np.array([one[-1] for one in sums])
         chosen = np.where(leads if scores[0].ndim == 1 else leads[:, None], scores[1], scores[0])
         if self.t < TRIAL:
@@ -173,13 +174,13 @@ class TrialSnapshot(NamedTuple):
         engine.engines, engine.losses, engine.decision = self.engines, self.losses, self.decision
 
 
-def _end_of_trial(rows: RowBlock, left: int) -> int:
+def end_of_trial(rows: RowBlock, left: int) -> int:
     """Return how many of the rows belong to the trial, if `left` rows of weight > 0 do."""
     if len(rows.c) == 0:
         return min(left, rows.n_rows)
     return min(int(np.searchsorted(np.cumsum(rows.c > 0.0), left)) + 1, rows.n_rows)
 
 
-def _running_sums(start: float, rows: RowBlock, losses: Array) -> Array:
+def running_sums(start: float, rows: RowBlock, losses: Array) -> Array:
     """Return the sums of weight times loss before each row, and after the last."""
     return np.cumsum(np.concatenate(([start], losses * rows.c if len(rows.c) else losses)))

@@ -1,0 +1,195 @@
+"""K strengths of one penalty learned side by side by dual averaging: RDA, AdaGrad and FTRL-Proximal.
+
+A feature's cell holds the first number (u or z) of all K models, then the second one (r) of all: one stretch of memory
+per non-zero, read and written once for all models. A row is gathered into buffers with one line per model, and from
+there on each model learns it with the functions of `_loop` and `_rules`, in their order: its numbers are bit for bit
+those of a learner with its strength alone. The clock counts rows and weights, which all models share.
+
+A row of weight 0 is predicted and changes nothing: predictions are made in this way.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core.losses._kernels import value
+from ..core.penalties._kernels import Bounded, Plain
+from ..jit.byteops import pointer
+from ..jit.compile import ask_for_cells, ask_for_rows, compiled, generic, inlined
+from ._finite import CAREFUL, REACH, ROW, are_finite, larger, largest, limit, quiet, quiet_step
+from ._loop import STEP, dot, longest
+from ._rules import accumulate, begin, finish, pull, weight
+
+AHEAD = 32  # non-zeros between asking for cells and using them
+LINE = 16  # numbers of a cache line
+
+
+class Strengths(NamedTuple):
+    """The l1 and l2 strengths of all models, in the precision of the state."""
+
+    l1: Any
+    l2: Any
+
+
+@generic
+def with_strengths(penalty: Any, l1: float, l2: float) -> Any:
+    """Return the penalty of one model; constraints are those of the template."""
+    return Plain(l1, l2)
+
+
+@with_strengths.of(Bounded)
+def _(penalty, l1, l2):
+    return Bounded(l1, l2, penalty.lo, penalty.hi)
+
+
+@inlined
+def line_length(most):
+    """Return the length of a buffer's lines: whole cache lines, an odd number, so that no two fall into one place."""
+    return ((most + STEP + LINE - 1) // LINE | 1) * LINE
+
+
+@compiled
+def learn(parts, strengths, rows, model, out, guard):
+    """Learn from each row in turn; out (models, rows) gets the predictions made before. For the guard see `_finite`."""
+    rule, l1, l2 = parts.rule, strengths.l1, strengths.l2
+    state, bias, clock, still = model.state, model.bias, model.clock, model.still
+    models, end, has_bias, number = l1.shape[0], rows.indptr[-1], bias.shape[0] > 0, state.dtype.type
+    width, across = state.shape[1] // models, line_length(longest(rows.indptr))
+    room = np.zeros((width, across), state.dtype)
+    cells, places = room.T, np.zeros(across, np.int64)
+    weights, x = np.zeros(across, state.dtype), np.zeros(across, state.dtype)
+    careful, step, reach = guard[CAREFUL] > 0.0, quiet_step(state), max(guard[REACH], 1.0)
+    for i in range(rows.y.shape[0]):
+        c = rows.c[i] if rows.c.shape[0] else 1.0
+        first, n = rows.indptr[i], rows.indptr[i + 1] - rows.indptr[i]
+        apart = begin(parts.bias_rule, parts.free, clock, 0, still, c, bias)
+        find_cells(state, rows.indices, rows.data, first, n, end, places, x)
+        x[n : n + STEP] = 0.0
+        m = (n + STEP - 1) // STEP * STEP
+        loud = careful
+        for k in range(models):
+            penalty = with_strengths(parts.penalty, l1[k], l2[k])
+            shared = begin(rule, penalty, clock, 0, still, c, state)
+            b = 0.0
+            for a in range(width):
+                gather(state, places, n, a * models + k, room, a)
+            for q in range(m):
+                weights[q] = weight(rule, penalty, shared, cells, still, q)
+            p = dot(weights, x, n)
+            if has_bias:
+                b = weight(parts.bias_rule, parts.free, apart, bias, still, k)
+                p = p + b
+            out[k, i] = p
+            if not abs(p) < np.inf:
+                guard[ROW] = i
+                return
+            if c == 0.0:
+                continue
+            g = pull(rule, parts.loss, p, rows.y[i], 0.0, c)
+            if g != 0.0:
+                g_cell, v_cell = number(g), number(0.0)
+                for q in range(m):
+                    accumulate(rule, penalty, shared, cells, q, weights[q], x[q], g_cell, v_cell)
+                for a in range(width):
+                    scatter(state, places, n, a * models + k, room, a)
+                if has_bias:
+                    accumulate(parts.bias_rule, parts.free, apart, bias, k, b, 1.0, g, 0.0)
+                loud = loud or not quiet(rule, shared, abs(g), reach, step)
+        if c == 0.0:
+            continue
+        finish(rule, parts.penalty, clock, still, c)
+        if loud:
+            top = largest(0.0, bias, bias.shape[0])
+            for k in range(models):
+                penalty = with_strengths(parts.penalty, l1[k], l2[k])
+                for a in range(width):
+                    gather(state, places, n, a * models + k, room, a)
+                top = looked_at(parts, penalty, model, cells, n, k, top)
+            careful = careful or top > limit(state)
+            if top == np.inf:
+                guard[ROW] = i
+                return
+    guard[CAREFUL] = careful
+    if not are_finite(clock):
+        guard[ROW] = rows.y.shape[0] - 1
+
+
+@inlined
+def looked_at(parts, penalty, model, cells, n, k, top):
+    """Return the largest number of model k's cells of a row and of its weights, or `top`."""
+    shared = begin(parts.rule, penalty, model.clock, 0, model.still, 1.0, model.state)
+    top = largest(top, cells, n)
+    for q in range(n):
+        top = larger(top, weight(parts.rule, penalty, shared, cells, model.still, q))
+    if model.bias.shape[0]:
+        apart = begin(parts.bias_rule, parts.free, model.clock, 0, model.still, 1.0, model.bias)
+        top = larger(top, weight(parts.bias_rule, parts.free, apart, model.bias, model.still, k))
+    return top
+
+
+@inlined
+def find_cells(state, indices, data, first, n, end, places, x):
+    """Copy a row's values and the places of its features' cells in the flat state; ask for the cells ahead."""
+    span, index, values, at, own = state.shape[1], pointer(indices), pointer(data), pointer(places), pointer(x)
+    ask_for_rows(indices, data, first, n)
+    for q in range(n):
+        if first + q + AHEAD < end:
+            ask_for_cells(state, span * np.int64(index[first + q + AHEAD]), span)
+        at[q] = span * np.int64(index[first + q])
+        own[q] = values[first + q]
+
+
+@inlined
+def gather(state, places, n, column, lines, line):
+    """Copy one number of the row's cells to a line."""
+    away, at, near, start = pointer(state), pointer(places), pointer(lines), line * lines.shape[lines.ndim - 1]
+    for q in range(n):
+        near[start + q] = away[at[q] + column]
+
+
+@inlined
+def scatter(state, places, n, column, lines, line):
+    """Copy a line back to one number of the row's cells."""
+    away, at, near, start = pointer(state), pointer(places), pointer(lines), line * lines.shape[lines.ndim - 1]
+    for q in range(n):
+        away[at[q] + column] = near[start + q]
+
+
+# -- losses of all models, row by row ------------------------------------------------------------
+
+
+# Columns of the sums of all models: c l, c, c^2 l, c^2, and from PAIRS on c^2 (l_k - l_j)^2 for each model j.
+LOSS, WEIGHT, SQUARED_LOSS, SQUARED_WEIGHT, PAIRS = range(5)
+
+
+@compiled
+def add_losses(loss, scores, y, c, sums, each):
+    """Add the rows' losses times weights, and weights, to the sums, in order; write the losses to `each`.
+
+    scores and each : (models, rows)
+    """
+    for k in range(scores.shape[0]):
+        for i in range(y.shape[0]):
+            own, share = value(loss, scores[k, i], y[i]), c[i] if c.shape[0] else 1.0
+            each[k, i] = own
+            sums[k, LOSS] += share * own
+            sums[k, WEIGHT] += share
+
+
+@compiled
+def add_pairs(each, c, sums):
+    """Add the rows' losses (models, rows) to the sums of squares, in order."""
+    models = each.shape[0]
+    own = np.zeros(models)
+    for i in range(each.shape[1]):
+        square = c[i] * c[i] if c.shape[0] else 1.0
+        for k in range(models):
+            own[k] = each[k, i]
+        for k in range(models):
+            sums[k, SQUARED_LOSS] += square * own[k]
+            sums[k, SQUARED_WEIGHT] += square
+            for j in range(models):
+                d = own[j] - own[k]
+                sums[k, PAIRS + j] += square * d * d

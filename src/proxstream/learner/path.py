@@ -1,0 +1,263 @@
+"""PathLearner: K strengths of one penalty, learned side by side in one pass.
+
+    strengths s_1, ..., s_K     ->   model k follows the minimizer of  mean loss + s_k Psi(w)
+
+Each model is bit for bit the one that a `Learner` with the penalty s_k Psi has after the same rows. The losses of all
+rows under all models are compared as they come (`path_losses`), so that a strength can be chosen without other rows.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+
+from ..core import penalties, validation as _checks
+from ..core.algorithms import Algorithm
+from ..core.losses import Loss
+from ..core.penalties import L1, Penalty
+from ..core.validation import Array
+from ..data.rowblock import RowBlock
+from . import _path as kernels
+from .learner import Learner
+from .path_choice import choose_strength
+from .path_engine import EachAlone, ManyEngine, side_by_side
+from .path_losses import PairedLosses
+from .path_trial import PathTrial
+from .scale_warning import is_too_large, warn_of_scale
+from .trial import TrialEngine
+
+MOST = 1000  # strengths: the sums of losses need their square
+
+
+class PathLearner(Learner):
+    """Linear models for several strengths of one penalty, which learn the same row blocks.
+
+    A `Learner` whose results have one entry per strength, always in the first place: scores (strengths, rows), weights
+    (strengths, features), losses (strengths,). With several outputs these follow: (strengths, rows, outputs).
+
+    RDA, AdaGrad with dual averaging, FTRLProximal and AutoFTRL with one output learn all strengths in one compiled
+    loop, in one thread; anything else learns them one after the other.
+
+    Parameters
+    ----------
+    algorithm, loss, **settings
+        As for `Learner`; without ranking.
+    penalty : Penalty
+        The template Psi, which is multiplied by each strength; constraints in it stay as they are.
+    strengths : numbers >= 0, increasing or decreasing
+
+    Examples
+    --------
+    >>> import numpy as np, proxstream as ps
+    >>> from proxstream.data.rowblock import as_block
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(500, 20))
+    >>> rows = as_block(X, y=np.where(X[:, 0] + rng.logistic(size=500) > 0, 1.0, -1.0))
+    >>> path = PathLearner(ps.FTRLProximal(), "logistic", ps.L1(), strengths=[0.1, 0.03, 0.01], n_features=20)
+    >>> path.learn(rows).shape, path.count_nonzero()
+    ((3, 500), array([ 1,  1, 12]))
+    >>> alone = Learner(ps.FTRLProximal(), "logistic", ps.L1(0.03), n_features=20)
+    >>> scores = alone.learn(rows)
+    >>> np.array_equal(path.model(1).weights()[0], alone.weights()[0])
+    True
+    """
+
+    engine: ManyEngine  # type: ignore[assignment]
+
+    def __init__(
+        self,
+        algorithm: Algorithm,
+        loss: Loss | str = "logistic",
+        penalty: Penalty | None = None,
+        *,
+        strengths: Any,
+        **settings: Any,
+    ) -> None:
+        self.strengths = checked_strengths(strengths)
+        template = penalties.get(L1() if penalty is None else penalty)
+        check_template(template)
+        if settings.pop("ranking", False):
+            raise ValueError("ranking=True: a path has one loss per row, not per pair; make one Learner per strength")
+        settings.pop("pairs", None)
+        super().__init__(algorithm, loss, template, **settings)
+        self.compared = PairedLosses(len(self.strengths))
+        self._new_rows = True
+
+    def _new_engine(self, n_features: int) -> Any:
+        alone = [self._alone(k, 0) for k in range(len(self.strengths))]
+        engines = [learner.engine for learner in alone]
+        if isinstance(engines[0], TrialEngine):
+            pairs = zip(*(engine.engines for engine in engines), strict=True)  # type: ignore[attr-defined]
+            each = [side_by_side(engines, n_features) for engines in pairs]
+            if all(engine is not None for engine in each) and self.n_outputs == 1:
+                return PathTrial(each, self.losses_of)  # type: ignore[arg-type]
+        together = side_by_side(engines, n_features)
+        if together is not None:
+            return together
+        return EachAlone([self._alone(k, n_features).engine for k in range(len(self.strengths))])
+
+    def _alone(self, k: int, n_features: int) -> Learner:
+        """Return a learner of model k that has learned nothing."""
+        return Learner(
+            self.algorithm,
+            self.loss,
+            self.penalty.scaled(float(self.strengths[k])),
+            n_features=n_features,
+            n_outputs=self.n_outputs,
+            dtype=self.dtype,
+            fit_intercept=self.fit_intercept,
+            average=self.average,
+            growing=self.growing,
+            n_threads=self.n_threads,
+        )
+
+    def model(self, k: int) -> Learner:
+        """Return the learner that model k would be had it learned alone; it shares nothing with the path."""
+        learner = self._alone(k, self.n_features if isinstance(self.engine, EachAlone) else 0)
+        learner.load_state_dict({**self.engine.member(k), "losses": self.compared.sums[k, :2]})
+        return learner
+
+    # ---- losses
+
+    @property
+    def _losses(self) -> Array:
+        return self.compared.sums
+
+    @_losses.setter
+    def _losses(self, sums: Array) -> None:
+        if sums.ndim == 2:  # what a Learner starts with has no strengths
+            self.compared.sums = sums
+
+    @property
+    def progressive_loss(self) -> Any:
+        """The mean losses of predictions made before their rows were learned, one per strength."""
+        return self.compared.means
+
+    @property
+    def loss_sums(self) -> Any:
+        """The sums of weight times loss and of weight, each one per strength."""
+        return self.compared.sums[:, kernels.LOSS].copy(), self.compared.sums[:, kernels.WEIGHT].copy()
+
+    @loss_sums.setter
+    def loss_sums(self, sums: Any) -> None:
+        self.compared.sums[:, kernels.LOSS], self.compared.sums[:, kernels.WEIGHT] = sums
+
+    def learn(self, rows: RowBlock, qid: Any = None, *, repeated: bool = False, **options: Any) -> Array:
+        """Learn the rows in order; return the scores (strengths, rows, ...) before each was learned.
+
+        As `Learner.learn`. Rows that are `repeated` are left out of the comparison of strengths.
+        """
+        self._new_rows = not repeated
+        return super().learn(rows, qid, repeated=repeated, **options)
+
+    def _count(self, scores: Array, rows: RowBlock) -> None:
+        self._add_losses(scores, rows)
+        least = float(np.min(self.progressive_loss))
+        if is_too_large(least, self.t, self._without_weights):
+            warn_of_scale(self.algorithm, least, self.t, self._without_weights)
+            self._without_weights = 0.0
+
+    def _add_losses(self, scores: Array, rows: RowBlock) -> None:
+        if self.engine.loss_kernel is not None:
+            each = np.empty(scores.shape)
+            kernels.add_losses(self.engine.loss_kernel, scores, rows.y, rows.c, self.compared.sums, each)
+        else:
+            each = self.losses_of(scores, rows.y)
+            self.compared.add_sums(each, rows.c)
+        if self._new_rows:
+            self.compared.add_pairs(each, rows.c)
+
+    def losses_of(self, scores: Array, y: Array) -> Array:
+        """Return the loss of each row's scores, (strengths, rows), or of those of one strength, (rows,)."""
+        if scores.ndim == 1 + (self.n_outputs > 1):
+            return super().losses_of(scores, y)
+        return np.stack([super(PathLearner, self).losses_of(each, y) for each in scores])
+
+    def choose(self, rule: str | None = None, *, held_out: PairedLosses | None = None, **rules: Any) -> int:
+        """Return the place of the strength that a rule chooses: see `path_choice.choose_strength`.
+
+        Parameters
+        ----------
+        rule : {"best", "1se"}, optional
+        held_out : PairedLosses, optional
+            Losses of other rows to choose by, in place of the progressive losses.
+        **rules : strength=, nnz= or loss_within=
+        """
+        losses = self.compared if held_out is None else held_out
+        return choose_strength(self.strengths, losses, self.count_nonzero(), rule, **rules)
+
+    # ---- the models, read back
+
+    def predict(self, rows: RowBlock) -> Array:
+        """Return the scores of the rows, (strengths, rows, ...); features that the models do not know count 0."""
+        rows.check()
+        if not self.average:
+            return self.engine.predict(rows)
+        coefficients, intercepts = self.weights()
+        return np.stack([rows.scores(w, b) for w, b in zip(coefficients, intercepts, strict=True)])
+
+    def weights(self) -> tuple[Array, Array]:
+        """Return the coefficients, (strengths, features) or (strengths, features, outputs), and the intercepts."""
+        coefficients, intercepts = zip(*(self.model(k).weights() for k in range(len(self.strengths))), strict=True)
+        return np.stack(coefficients), np.array(intercepts)
+
+    def count_nonzero(self, occurred: Array | None = None) -> Any:
+        """Return how many weights of each model are not exactly zero; see `Learner.count_nonzero`."""
+        return np.array([self.model(k).count_nonzero(occurred) for k in range(len(self.strengths))])
+
+    def load_state_dict(self, saved: Any) -> None:
+        """Continue, bit for bit, from the state of a path learner with the same settings."""
+        sums = np.array(saved["losses"], dtype=np.float64)
+        if sums.shape != self.compared.sums.shape:
+            raise ValueError(f"losses of the state must have shape {self.compared.sums.shape}, got {sums.shape}")
+        self.engine.restore({name: saved[name] for name in saved if name != "losses"})
+        self.compared.sums = sums
+
+    # ---- model files
+
+    def __proxstream_save__(self, weights_only: bool) -> dict[str, Any]:
+        names = ("algorithm", "loss", "penalty", "strengths", "n_features", "n_outputs", "dtype", "average", "growing")
+        parts = {name: getattr(self, name) for name in (*names, "n_threads", "fit_intercept")}
+        return {**parts, "state": self.state_dict(copy=False)}
+
+    @classmethod
+    def __proxstream_load__(cls, parts: dict[str, Any]) -> Self:
+        state = parts.pop("state")
+        n_features = _checks.integer("n_features", parts["n_features"], low=0)
+        if n_features > sum(array.size for array in state.values()):
+            raise ValueError(f"{n_features} features do not fit the arrays stored")
+        learner = cls(**parts)
+        learner.load_state_dict(state)
+        if learner.n_features != n_features:
+            raise ValueError(f"the state must have {n_features} features, got {learner.n_features}")
+        return learner
+
+
+def checked_strengths(strengths: Any) -> Array:
+    """Return the strengths as numbers; a ValueError names the place and the value of one that cannot be used.
+
+    >>> checked_strengths([0.1, 0.01, 0.01])
+    Traceback (most recent call last):
+    ValueError: strengths must increase or decrease: 0.01 at index 2 follows 0.01
+    """
+    grid = np.array(_checks.vector("strengths", strengths), np.float64)
+    if grid.ndim != 1 or not 0 < len(grid) <= MOST:
+        raise ValueError(f"strengths must be between 1 and {MOST} numbers >= 0, got an array of shape {grid.shape}")
+    bad = ~(grid >= 0.0)
+    if bad.any():
+        i = int(np.argmax(bad))
+        raise ValueError(f"strengths must be numbers >= 0, got {grid[i]:g} at index {i}")
+    steps = np.diff(grid)
+    wrong = steps <= 0.0 if len(grid) > 1 and steps[0] > 0.0 else steps >= 0.0
+    if wrong.any():
+        i = int(np.argmax(wrong)) + 1
+        raise ValueError(f"strengths must increase or decrease: {grid[i]:g} at index {i} follows {grid[i - 1]:g}")
+    return grid
+
+
+def check_template(penalty: Penalty) -> None:
+    """Raise a ValueError if a penalty has no strength."""
+    if penalty.is_constraint:
+        raise ValueError(f"penalty must have a strength that can vary, such as L1() or L2(), got {penalty!r}")
+    penalty.scaled(1.0)
