@@ -166,7 +166,7 @@ class Model:
         text = self.names["names"].tobytes()
         bits = None if self.features is None else self.features.get("bits")
         found: dict[int, list[str]] = {}
-        columns = self._standardizer
+        columns = self.featurizer().standardizer
         for i, (begin, end) in enumerate(zip([0, *ends], ends, strict=False)):
             number = i if bits is None else keys[i] & ((1 << bits) - 1)
             if i < columns.n_columns:
