@@ -157,9 +157,7 @@ def _convert_data(
 
     with usage():
         wanted = formats.get(to or _format_of(target))
-        prepared = {
-            "standardize": spec.get("standardize", False) and wanted.name == "cache"
-        }  # others are of any learner
+        prepared = {"standardize": wanted.name == "cache" and spec.get("standardize", False)}
         features = spec.get("featurizer") or FeatureSpec(**spec | prepared)
     if wanted.name not in (*WRITERS, "cache"):
         raise UsageError(

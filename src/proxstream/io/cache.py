@@ -264,7 +264,7 @@ def features(source: Source, given: Any, dtype: Any) -> Any:
     asked = given.spec if isinstance(given, Featurizer) else given
     if asked is not None:  # numbers are standardized if the rows were written for it
         asked = replace(asked, standardize=spec.standardize)
-    if asked not in (None, FeatureSpec()):
+    if asked not in (None, FeatureSpec(standardize=spec.standardize)):
         own, other = spec.to_json(), _expanded(asked, spec).to_json()
         differ = [name for name in own if name != "columns" and own[name] != other[name]]
         if differ:

@@ -166,7 +166,7 @@ class Model:
         text = self.names["names"].tobytes()
         bits = None if self.features is None else self.features.get("bits")
         found: dict[int, list[str]] = {}
-        columns = self.featurizer().standardizer
+        columns = self._featurizer().standardizer
         for i, (begin, end) in enumerate(zip([0, *ends], ends, strict=False)):
             number = i if bits is None else keys[i] & ((1 << bits) - 1)
             if i < columns.n_columns:
@@ -264,12 +264,16 @@ class Model:
 
     def featurizer(self) -> Featurizer:
         """Return the featurizer of the training data; it leaves out names that the model does not know."""
-        from ..io.features.featurizer import Featurizer
-
-        made = Featurizer(FeatureSpec.from_json(self.features or {}), self.learner.dtype, growing=False)
+        made = self._featurizer()
         if self.names:
             made.restore(self.names)
         return made
+
+    def _featurizer(self) -> Featurizer:
+        """Return the featurizer without names and statistics."""
+        from ..io.features.featurizer import Featurizer
+
+        return Featurizer(FeatureSpec.from_json(self.features or {}), self.learner.dtype, growing=False)
 
     def scores(self, rows: RowBlock) -> Array:
         """Return <w, x> + b of a row block, (rows,) or (rows, classes)."""
