@@ -191,7 +191,9 @@ class Model:
         """The statistics of numeric columns that were standardized in training."""
         if "statistics" not in self.names:
             return Standardizer(0)
-        return self.featurizer().standardizer
+        made = self._featurizer().standardizer
+        made.restore(self.names["statistics"])
+        return made
 
     def weights(self) -> tuple[Array, Any]:
         """Return the coefficients, (features,) or (features, outputs), and the intercept, in the units of the columns.
