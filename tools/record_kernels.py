@@ -60,6 +60,7 @@ train a.vw -o m.psm --algorithm ftrl_proximal
 train t.csv -o m.psm --label bought
 predict m.psm t.csv -o out.txt
 evaluate m.psm t.csv
+train t.csv -o m.psm --label bought --no-standardize
 train t.csv -o m.psm --label bought --cross city*age
 train t.jsonl -o m.psm --label bought
 predict m.psm t.jsonl -o out.txt
@@ -67,6 +68,7 @@ evaluate m.psm t.jsonl
 train t.parquet -o m.psm --label bought
 predict m.psm t.parquet -o out.txt
 evaluate m.psm t.parquet
+train t.parquet -o m.psm --label bought --no-standardize
 demo
 """
 

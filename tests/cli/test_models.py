@@ -300,16 +300,18 @@ def test_inspect_of_hashed_names_and_of_weights_alone(run: Any, tmp_path: Path) 
 
 
 def test_a_model_of_a_table_reads_new_tables_as_its_own(run: Any, place: Path, tmp_path: Path) -> None:
-    """Rows without a label, categories never met, and columns in another order."""
+    """Rows without a label, categories never met, columns in another order; a missing number counts as the mean."""
     model = str(tmp_path / "clicks.psm")
     assert run("train", "clicks.csv", "-o", model, "--label", "click", "--names", "--bits", "18", "-q").code == 0
     weights = json.loads(run("inspect", model, "--json").out)["weights"]
     assert {name for entry in weights for name in entry["name"]} == {"site=a.com", "site=b.org", "price"}
     of = {entry["name"][0]: entry["weight"] for entry in weights}
     intercept = json.loads(run("inspect", model, "--json").out)["sparsity"]["intercept"]
+    (mean,) = ps.load(model).means.values()
     (tmp_path / "new.csv").write_text("price,site\n2,a.com\n,nowhere.net\n")
     scores = run("predict", model, str(tmp_path / "new.csv"), "--predict", "scores").numbers
-    np.testing.assert_allclose(scores, [2.0 * of["price"] + of["site=a.com"] + intercept, intercept], rtol=1e-6)
+    expected = [2.0 * of["price"] + of["site=a.com"] + intercept, mean * of["price"] + intercept]
+    np.testing.assert_allclose(scores, expected, rtol=1e-6)
     assert run("convert", "clicks.csv", str(tmp_path / "clicks.svm"), "--model", model).code == 0
     numbered = run("predict", model, str(tmp_path / "clicks.svm"), "--predict", "scores").out
     assert numbered == run("predict", model, "clicks.csv", "--predict", "scores").out

@@ -237,10 +237,11 @@ def test_every_format_of_the_same_rows_makes_the_same_model(train: Any) -> None:
     Path("rows.vw").write_text("".join(lines))
     for target in ("rows.parquet", "rows.jsonl", "rows.tsv"):
         write_table(pyarrow.csv.read_csv("rows.csv"), target)
-    assert cli.main(["convert", "rows.csv", "rows.psr", "--bits", "12"]) == 0
+    assert cli.main(["convert", "rows.csv", "rows.psr", "--bits", "12", "--no-standardize"]) == 0
     models = {}
     for name in ("rows.csv", "rows.vw", "rows.parquet", "rows.jsonl", "rows.tsv", "rows.psr"):
-        models[name] = trained(train, *FTRL, "--bits", "12", data=(name,))
+        raw = () if name in ("rows.vw", "rows.psr") else ("--no-standardize",)
+        models[name] = trained(train, *FTRL, "--bits", "12", *raw, data=(name,))
         assert models[name].learner.n_features == 1 << 12
     for name, model in models.items():
         for key, array in model.learner.state_dict().items():
@@ -551,6 +552,8 @@ def test_examples_run(example: str, train: Any) -> None:
     Path("titanic.csv").write_text("\n".join(people) + "\n")
     flowers = ["species,width"] + [f"{('setosa', 'versicolor', 'virginica')[i % 3]},{i % 7}" for i in range(102)]
     Path("iris.csv").write_text("\n".join(flowers) + "\n")
+    claims = ["claims,age,log_years"] + [f"{i % 3},{i % 60},{i % 4 / 2}" for i in range(100)]
+    Path("claims.csv").write_text("\n".join(claims) + "\n")
     grants = ["ACTION,ROLE_A,ROLE_B,RESOURCE"] + [f"{i % 2},{i % 5},{i % 7},{i % 3}" for i in range(100)]
     Path("access.csv").write_text("\n".join(grants) + "\n")
     done = train(*shlex.split(example.removeprefix("proxstream train ")))

@@ -123,6 +123,10 @@ def test_hashed_files_have_a_known_number_of_features(tmp_path):
     assert dict(parts.features.columns) == {"color": "categorical", "size": "numeric"}
     with pytest.raises(ValueError, match="hash the features"):
         make_partitions([tmp_path / "a.csv"], features=FeatureSpec(bits=None))
+    with pytest.raises(ValueError, match="standardize=True does not work on a cluster"):
+        make_partitions([tmp_path / "a.csv"], features=FeatureSpec(standardize=True))
+    with pytest.raises(ValueError, match="an offset \\(column 'size'\\) does not work on a cluster"):
+        make_partitions([tmp_path / "a.csv"], features=FeatureSpec(offset="size"))
 
 
 @pytest.mark.parametrize(

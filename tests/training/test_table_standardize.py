@@ -198,9 +198,23 @@ def test_other_formats_and_solvers_are_as_they_were(table: Path, capsys: pytest.
     svm.write_text("1 1:100\n0 1:101\n")
     assert cli.main(["train", str(svm), "-o", str(table.with_name("m.psm")), "--no-standardize"]) == 2
     assert "--no-standardize does not apply to svmlight" in capsys.readouterr().err
-    cache = table.with_name("rows.psr")
-    assert cli.main(["convert", str(table), str(cache)]) == 0
-    np.testing.assert_array_equal(trained(cache).coef_, trained(table, "--no-standardize").coef_)
+
+
+def test_a_row_cache_is_standardized_as_its_table_is(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cache, raw = table.with_name("rows.psr"), table.with_name("raw.psr")
+    assert cli.main(["convert", str(table), str(cache), "--cross", "u*city"]) == 0
+    assert cli.main(["convert", str(table), str(raw), "--no-standardize"]) == 0
+    expected = trained(table, "--cross", "u*city")
+    np.testing.assert_array_equal(trained(cache).coef_, expected.coef_)
+    np.testing.assert_array_equal(trained(cache).predict(FRAME), expected.predict(FRAME))
+    np.testing.assert_array_equal(trained(raw).coef_, trained(table, "--no-standardize").coef_)
+    assert cli.main(["train", str(cache), "-o", str(table.with_name("m.psm")), *SQUARED, "--no-standardize"]) == 2
+    assert "convert the table again" in capsys.readouterr().err
+    certified = ("--algorithm", "certified", "--l2", "0.01", "--cross", "u*city", "--dtype", "float64")
+    one, two = trained(cache, *certified), trained(table, *certified)
+    np.testing.assert_allclose(one.predict(FRAME), two.predict(FRAME), rtol=1e-4)
+    assert {name for names in one.named().values() for name in names} == {"u", "v", "w"}
+    assert sorted(one.named()) == [1 << 22, (1 << 22) + 1, (1 << 22) + 2]
 
 
 def test_estimators_take_it_with_their_features(table: Path) -> None:

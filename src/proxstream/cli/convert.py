@@ -59,7 +59,13 @@ Examples:
             ),
             *BAD_ROWS,
         ],
-        "Features": [*FEATURES, Option(["--names"], is_flag=True, help="Store feature names in a cache, for inspect.")],
+        "Features": [
+            *FEATURES,
+            Option(["--names"], is_flag=True, help="Store feature names in a cache, for inspect."),
+            Option(
+                ["--no-standardize"], is_flag=True, help="Write a cache whose numbers are learned in their own units."
+            ),
+        ],
     },
 )
 def convert(source: str, target: str | None, output: str | None, **options: Any) -> None:
@@ -151,7 +157,8 @@ def _convert_data(
 
     with usage():
         wanted = formats.get(to or _format_of(target))
-        features = spec.get("featurizer") or FeatureSpec(**spec)
+        prepared = {"standardize": wanted.name == "cache" and spec.get("standardize", False)}
+        features = spec.get("featurizer") or FeatureSpec(**spec | prepared)
     if wanted.name not in (*WRITERS, "cache"):
         raise UsageError(
             f"rows are written as {', '.join(WRITERS)} or cache, got {wanted.name}; "

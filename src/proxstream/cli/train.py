@@ -274,6 +274,8 @@ def _run(config: TrainConfig, report: ProgressReport, given: set[str]) -> None:
         raise UsageError(str(error)) from None
     with report, run:
         _check_formats(run.stream.formats, given)
+        if "no_standardize" in given and run.featurizer is not None and run.featurizer.standardizes:
+            raise UsageError("--no-standardize: the rows of the cache were written without it; convert the table again")
         _suggest_categorical(run, report)
         if config.passes > 1 and not run.stream.rereadable:
             raise UsageError(f"--passes {config.passes}: {', '.join(run.stream.names)} can be read only once")

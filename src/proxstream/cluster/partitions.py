@@ -330,7 +330,7 @@ def _of_files(paths: list[Any], format: str | None = None, features: Any = None,
     if spec is not None and spec.offset is not None:
         raise ValueError(f"an offset (column {spec.offset!r}) does not work on a cluster: train in one process")
     if made is not None and made.standardizes:
-        raise ValueError("standardized numbers do not work on a cluster, whose lanes would have means of their own")
+        raise ValueError("standardize=True does not work on a cluster, whose lanes would have different means")
     options = {**reading, "features": spec} if spec is not None else reading
     parts = tuple(
         Partition(i, FilePartition(name, kind, options))

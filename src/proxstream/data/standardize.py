@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.validation import Array
-from .batches import check_weights
 from .rowblock import NO_WEIGHTS, RowBlock
 
 
@@ -134,6 +133,8 @@ class StandardizedStream:
         self._stream, self._columns, self._learned = stream, Standardizer(0), False
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        from .batches import check_weights
+
         if iter(self._stream) is self._stream and self._learned:
             raise ValueError("several passes need a stream that can be read again, got an iterator")
         learn = not self._learned

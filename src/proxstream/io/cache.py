@@ -262,9 +262,9 @@ def features(source: Source, given: Any, dtype: Any) -> Any:
         return given
     spec = FeatureSpec.from_json(text["features"])
     asked = given.spec if isinstance(given, Featurizer) else given
-    if asked is not None:  # rows can be standardized only if they were written for it
+    if asked is not None:  # numbers are standardized if the rows were written for it
         asked = replace(asked, standardize=spec.standardize)
-    if asked not in (None, FeatureSpec()):
+    if asked not in (None, FeatureSpec(standardize=spec.standardize)):
         own, other = spec.to_json(), _expanded(asked, spec).to_json()
         differ = [name for name in own if name != "columns" and own[name] != other[name]]
         if differ:
@@ -358,7 +358,9 @@ class _Reading:
             raise damaged(self.job.source.name, f"the chunk at byte {at} does not have the size in its head")
         ends = np.cumsum([size or 0 for size in sizes]).tolist()
         views = [payload.data[end - (size or 0) : end] for size, end in zip(sizes, ends, strict=True)]
-        types = (np.int64, np.int32, self.job.settings.dtype, np.float64, np.float64, np.int64)
+        features = self.job.settings.features
+        dtype = features.cell_dtype if isinstance(features, Featurizer) else self.job.settings.dtype
+        types = (np.int64, np.int32, dtype, np.float64, np.float64, np.int64)
         parts = zip(head.codes, views, counts, types, strict=True)
         lengths, indices, data, y, c, qid = (restored(*part) for part in parts)
         indptr = np.zeros(head.n_rows + 1, np.int64)

@@ -166,7 +166,7 @@ class Model:
         text = self.names["names"].tobytes()
         bits = None if self.features is None else self.features.get("bits")
         found: dict[int, list[str]] = {}
-        columns = self._standardizer
+        columns = self._featurizer().standardizer
         for i, (begin, end) in enumerate(zip([0, *ends], ends, strict=False)):
             number = i if bits is None else keys[i] & ((1 << bits) - 1)
             if i < columns.n_columns:
@@ -191,7 +191,9 @@ class Model:
         """The statistics of numeric columns that were standardized in training."""
         if "statistics" not in self.names:
             return Standardizer(0)
-        return self.featurizer().standardizer
+        made = self._featurizer().standardizer
+        made.restore(self.names["statistics"])
+        return made
 
     def weights(self) -> tuple[Array, Any]:
         """Return the coefficients, (features,) or (features, outputs), and the intercept, in the units of the columns.
@@ -264,12 +266,16 @@ class Model:
 
     def featurizer(self) -> Featurizer:
         """Return the featurizer of the training data; it leaves out names that the model does not know."""
-        from ..io.features.featurizer import Featurizer
-
-        made = Featurizer(FeatureSpec.from_json(self.features or {}), self.learner.dtype, growing=False)
+        made = self._featurizer()
         if self.names:
             made.restore(self.names)
         return made
+
+    def _featurizer(self) -> Featurizer:
+        """Return the featurizer without names and statistics."""
+        from ..io.features.featurizer import Featurizer
+
+        return Featurizer(FeatureSpec.from_json(self.features or {}), self.learner.dtype, growing=False)
 
     def scores(self, rows: RowBlock) -> Array:
         """Return <w, x> + b of a row block, (rows,) or (rows, classes)."""

@@ -179,7 +179,7 @@ class CertifiedRun:
             self._weights,
             classes=self.labels.observed_classes(zeros=self._zeros, negatives=self._negatives),
             features=None if featurizer is None else featurizer.spec.to_json(),
-            names={} if featurizer is None else featurizer.arrays(),
+            names={} if featurizer is None else featurizer.names.arrays(),
             reading={"zero_based": config.zero_based},
             history=[
                 {name: value for name, value in record._asdict().items() if name != "seconds"}

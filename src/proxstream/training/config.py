@@ -117,7 +117,7 @@ class TrainConfig:
             option = f"--{parameter.replace('_', '-')}"
             raise ValueError(f"{option} is given twice: as an option and in --algorithm {self.algorithm!r}")
         object.__setattr__(self, "algorithm", name)
-        if name == "certified":  # it loads the rows and centres columns by itself; a penalty is one of their own units
+        if name == "certified":  # which centres columns itself; its penalty is in the units of the columns
             object.__setattr__(self, "features", replace(self.features, standardize=False))
         object.__setattr__(self, "parameters", {**self.parameters, **given})
 
