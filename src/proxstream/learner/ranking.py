@@ -135,33 +135,27 @@ class RankingEngine:
         self, rows: RowBlock, learned: int, room: ranking.Pairs, n_threads: int, each: Each | None
     ) -> list[Array]:
         """Learn the pairs of a query; those of its first rows have been `learned`."""
-        seed, scores, made = self._seed.copy(), [], []
+        if rows.n_rows == 1:
+            return []
         with self._state_before() if learned else nullcontext():
-            for block in self._pair_blocks(rows, learned, self._seed, room):
-                scores.append(self._engine.predict(block))
-                made = [block]
-        # A block uses the room of the one before: several are made once more.
-        blocks = made if len(scores) == 1 else self._pair_blocks(rows, learned, seed, room)
-        for block, found in zip(blocks, scores, strict=True):
+            of_rows = self._engine.predict(rows)
+        room.cursor[:] = learned, -1, 0
+        starts, scores = np.zeros(rows.n_rows, np.int64), []
+        while room.cursor[ranking.ROW] < rows.n_rows and (made := self._fill(rows, starts, room)):
+            c = NO_WEIGHTS if len(rows.c) == 0 else room.c[:made]
+            block = RowBlock(room.indptr, room.indices, room.data, np.ones(made), c).slice(0, made)
             try:
                 self._engine.learn(block, n_threads, repeated=True)
             except DivergedError as error:
-                raise DivergedError(int(room.later[error.row])) from None
+                raise DivergedError(int(max(room.first[error.row], room.second[error.row]))) from None
+            scores.append(of_rows[room.first[:made]] - of_rows[room.second[:made]])
             if each is not None:
-                each(found, block)
+                each(scores[-1], block)
         return scores
 
-    def _pair_blocks(self, rows: RowBlock, learned: int, seed: Array, room: ranking.Pairs) -> Iterator[RowBlock]:
-        """Yield the pairs of a query's rows that are not `learned`, a room full at a time."""
-        room.cursor[:] = learned, -1, 0
-        starts = np.zeros(rows.n_rows, np.int64)
-        while True:
-            with np.errstate(over="ignore"):  # the generator counts modulo 2^64, also where it is interpreted
-                made = int(ranking.fill(rows, starts, self._limit, seed.view(np.uint64), room))
-            if not made:
-                return
-            c = NO_WEIGHTS if len(rows.c) == 0 else room.c[:made]
-            yield RowBlock(room.indptr, room.indices, room.data, np.ones(made), c).slice(0, made)
+    def _fill(self, rows: RowBlock, starts: Array, room: ranking.Pairs) -> int:
+        with np.errstate(over="ignore"):  # the generator counts modulo 2^64, also where it is interpreted
+            return int(ranking.fill(rows, starts, self._limit, self._seed.view(np.uint64), room))
 
     @contextmanager
     def _state_before(self) -> Iterator[None]:
