@@ -15,6 +15,7 @@ from proxstream.data.rowblock import RowBlock, as_block
 from proxstream.learner import _auto as auto, _ranking as ranking
 from proxstream.learner.engine import CompiledEngine
 from proxstream.learner.layouts import ScalarLayout
+from proxstream.learner.learner import Learner
 from proxstream.learner.plan import plan
 from proxstream.learner.ranking import RankingEngine
 
@@ -69,10 +70,13 @@ def test_all_pairs_are_learned_as_rows(weighted: bool) -> None:
     machine = engine()
     scores = machine.learn(rows, qid)
     learner, expected = ps.OnlineLearner(ps.FTRLProximal(alpha=0.5), ps.L1(0.01), dim=D), []
-    pairs = naive_pairs(rows, qid)
-    for x, c in pairs:
-        expected.append(float(x @ learner.point))
-        learner.learn(x, 1, "ranking_hinge", **({"weight": c} if weighted else {}))
+    pairs = []
+    for query in np.unique(qid):
+        mine = naive_pairs(rows.take(np.flatnonzero(qid == query)), qid[qid == query])
+        expected += [float(x @ learner.point) for x, _ in mine]  # before any of them is learned
+        for x, c in mine:
+            learner.learn(x, 1, "ranking_hinge", **({"weight": c} if weighted else {}))
+        pairs += mine
     assert np.allclose(scores, expected, atol=1e-12)
     assert np.allclose(machine.weights()[0], learner.point, atol=1e-12)
     assert np.array_equal(machine.weights()[0] == 0.0, learner.point == 0.0)
@@ -110,6 +114,48 @@ def test_cut_and_resumed_anywhere(pairs: int | None, dtype: Any, cuts: list[int]
     assert np.array_equal(pieces.weights()[0], whole.weights()[0])
     for name, array in whole.arrays().items():
         assert np.array_equal(array, pieces.arrays()[name])
+
+
+ANY_STATE = [
+    (ps.AutoFTRL(), ps.L1(0.001)),
+    (ps.RDA(), ps.L1(0.01)),
+    (ps.MirrorDescent(0.1), ps.L2(0.1)),
+    (ps.FTRLProximal(0.5), ps.Box(0.1, 2.0)),
+    (ps.RDA(), ps.L2Ball(1.0)),  # a dense engine
+]
+
+
+@pytest.mark.parametrize(("algorithm", "penalty"), ANY_STATE, ids=str)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_losses_of_whole_queries_do_not_depend_on_cuts(algorithm: Any, penalty: Any, dtype: Any) -> None:
+    """Queries are cut and saved anywhere, and have features that did not occur before."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(60, 30)) * (rng.random((60, 30)) < 0.3) * (np.arange(30) < 3 + np.arange(60)[:, None] // 2)
+    rows, qid = as_block(X.astype(dtype), rng.integers(0, 3, 60)), np.arange(60) // 15
+
+    def learner() -> Learner:
+        n = 30 if isinstance(penalty, ps.L2Ball) else 1
+        return Learner(algorithm, "logistic", penalty, n_features=n, growing=n == 1, ranking=True, dtype=dtype)
+
+    whole, total, weight = learner(), 0.0, 0.0
+    for query in range(4):
+        mine = rows.slice(15 * query, 15 * query + 15)
+        whole.engine.grow(mine.n_features)  # features have a weight before they occur
+        scores = whole.predict(mine)
+        pairs = [(i, e) for i in range(15) for e in range(i) if mine.y[i] != mine.y[e]]
+        apart = [float(scores[i] - scores[e]) * np.sign(mine.y[i] - mine.y[e]) for i, e in pairs]
+        total, weight = total + sum(np.logaddexp(0.0, -np.array(apart))), weight + len(apart)
+        whole.learn(mine, qid[15 * query : 15 * query + 15])
+    np.testing.assert_allclose(whole.loss_sums, (total, weight), rtol=1e-5 if dtype == np.float32 else 1e-9)
+    for cuts in ([1], [7, 8, 9, 29, 31, 47], list(range(1, 60))):
+        pieces = learner()
+        for start, stop in pairwise([0, *cuts, 60]):
+            pieces.learn(rows.slice(start, stop), qid[start:stop])
+            resumed = learner()
+            resumed.load_state_dict(pieces.state_dict())
+            pieces = resumed
+        assert pieces.loss_sums == whole.loss_sums
+        assert np.array_equal(pieces.weights()[0], whole.weights()[0])
 
 
 def test_buffers_of_any_size_make_the_same_pairs(monkeypatch: pytest.MonkeyPatch) -> None:

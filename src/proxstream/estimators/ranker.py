@@ -77,7 +77,8 @@ class StreamRanker(StreamEstimator):
     nnz_ : int
         Weights that are not zero.
     progressive_loss_ : float
-        The weighted mean loss of pairs before each was learned (first pass); NaN as long as there was none.
+        The weighted mean loss of pairs, each scored before any pair of its query was learned (first pass): that of new
+        queries. NaN as long as there was none.
     history_ : list of PassRecord(epoch, rows, progressive_loss, nnz, seconds)
         One for each pass of `fit` or `fit_stream`; `partial_fit` adds none, and model files leave it out.
 

@@ -26,7 +26,8 @@ class Pairs(NamedTuple):
     indices: Any
     data: Any
     c: Any
-    later: Any  # the later of a pair's rows
+    first: Any  # the more relevant of a pair's rows
+    second: Any
     cursor: Any
 
 
@@ -82,7 +83,8 @@ def fill(rows, starts, limit, seed, pairs):
                         cursor[NEED] -= 1
                     filled = difference(rows, i, e, pairs, filled)
                     pairs.c[made] = pair_weight(rows.c[i], rows.c[e]) if rows.c.shape[0] else 1.0
-                    pairs.later[made] = i
+                    more = rows.y[i] > rows.y[e]
+                    pairs.first[made], pairs.second[made] = (i, e) if more else (e, i)
                     made += 1
                     indptr[made] = filled
                 left -= 1
@@ -123,6 +125,7 @@ def room(longest: int, rows: Any) -> Pairs:
         np.zeros(size, rows.indices.dtype),
         np.zeros(size, rows.data.dtype),
         np.zeros(count),
+        np.zeros(count, np.int64),
         np.zeros(count, np.int64),
         np.array([0, -1, 0]),
     )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,11 +22,12 @@ _PLACES = ("indptr", "indices")
 
 
 class OpenQuery(NamedTuple):
-    """The random state, and the rows and qid of the query that may continue."""
+    """The random state, the rows and qid of the query that may continue, and the state before it."""
 
     seed: Array
     rows: RowBlock | None
     qid: Array | None
+    before: dict[str, Array]
 
 
 class RankingEngine:
@@ -39,6 +42,10 @@ class RankingEngine:
     without replacement. So a query of m rows makes at most m (m - 1) / 2 or m times `pairs` pairs, and the model is a
     function of the rows and their order alone, wherever the stream is cut: inside a query, too. The rows of the query
     still open, and the generator's state, belong to what the engine remembers.
+
+    A pair is scored before any pair of its query is learned, so that the scores are those of new queries: neighbouring
+    pairs share a row, and a model that has learned one of them has seen half of the other. The state before the query
+    that may continue is kept for the rows to come: it is copied once per block.
 
     To AutoFTRL all pairs are rows learned before, from which no rates are learned. Neighbouring pairs share a row and
     all pairs have the same label, so that slopes go on in one direction whether the stream drifts or not: rates learned
@@ -60,6 +67,7 @@ class RankingEngine:
         self._seed = np.array([_checks.integer("seed", seed, low=0, high=1 << 128) & ((1 << 63) - 1)])
         self._open: RowBlock | None = None
         self._qid: Array | None = None
+        self._before: dict[str, Array] = {}  # the state before the open query
 
     @property
     def n_features(self) -> int:
@@ -77,7 +85,7 @@ class RankingEngine:
         return self._engine.k
 
     def learn(self, rows: RowBlock, qid: Any, n_threads: int = 1, each: Each | None = None) -> Array:
-        """Learn the pairs that these rows make; return each pair's score before it was learned.
+        """Learn the pairs that these rows make; return each pair's score before any pair of its query was learned.
 
         Parameters
         ----------
@@ -98,43 +106,71 @@ class RankingEngine:
         if known and self._open is not None:
             opened = self._open.in_precision(rows.data.dtype)
             rows, qid = RowBlock.concat((opened, rows)), np.concatenate((np.full(known, qid[0]), qid))
-        changes = np.flatnonzero(qid[1:] != qid[:-1]) + 1
-        first_rows = np.concatenate(([0], changes))
-        starts = np.repeat(first_rows, np.diff(np.append(first_rows, rows.n_rows)))
-        scores = self._learn_pairs(rows, starts, known, n_threads, each)
+        first_rows = np.flatnonzero(np.append(True, qid[1:] != qid[:-1])).tolist()
+        room, scores = ranking.room(int(np.diff(rows.indptr).max()), rows), []
+        for first, stop in pairwise([*first_rows, rows.n_rows]):
+            learned = known if first == 0 else 0
+            if stop == rows.n_rows and not learned:  # it may continue
+                self._before = {name: array.copy() for name, array in self._engine.arrays().items()}
+            try:
+                scores += self._learn_query(rows.slice(first, stop), learned, room, n_threads, each)
+            except DivergedError as error:
+                raise DivergedError(max(first + error.row - known, 0)) from None
         self._open, self._qid = rows.take(np.arange(first_rows[-1], rows.n_rows)), qid[-1:].astype(np.int64)
-        return scores
+        return np.concatenate(scores) if scores else np.empty(0)
 
     def open_query(self) -> OpenQuery:
         """Return what this engine remembers beside the engine of the pairs."""
-        return OpenQuery(self._seed.copy(), self._open, self._qid)
+        return OpenQuery(self._seed.copy(), self._open, self._qid, self._before)
 
     def put_back(self, query: OpenQuery) -> None:
         """Return to what `open_query` returned."""
-        self._seed, self._open, self._qid = query
+        self._seed, self._open, self._qid, self._before = query
 
     def end_query(self) -> None:
         """Let the next row start a query, whatever its qid."""
-        self._open, self._qid = None, None
+        self._open, self._qid, self._before = None, None, {}
 
-    def _learn_pairs(self, rows: RowBlock, starts: Array, known: int, n_threads: int, each: Each | None) -> Array:
-        pairs = ranking.room(int(np.diff(rows.indptr).max()), rows)
-        pairs.cursor[ranking.ROW] = known
-        scores = []
-        while made := self._fill(rows, starts, pairs):
-            c = NO_WEIGHTS if len(rows.c) == 0 else pairs.c[:made]
-            block = RowBlock(pairs.indptr, pairs.indices, pairs.data, np.ones(made), c).slice(0, made)
+    def _learn_query(
+        self, rows: RowBlock, learned: int, room: ranking.Pairs, n_threads: int, each: Each | None
+    ) -> list[Array]:
+        """Learn the pairs of a query; those of its first rows have been `learned`."""
+        if rows.n_rows == 1:
+            return []
+        with self._state_before() if learned else nullcontext():
+            of_rows = self._engine.predict(rows)
+        room.cursor[:] = learned, -1, 0
+        starts, scores = np.zeros(rows.n_rows, np.int64), []
+        while room.cursor[ranking.ROW] < rows.n_rows and (made := self._fill(rows, starts, room)):
+            c = NO_WEIGHTS if len(rows.c) == 0 else room.c[:made]
+            block = RowBlock(room.indptr, room.indices, room.data, np.ones(made), c).slice(0, made)
             try:
-                scores.append(self._engine.learn(block, n_threads, repeated=True))
+                self._engine.learn(block, n_threads, repeated=True)
             except DivergedError as error:
-                raise DivergedError(max(int(pairs.later[error.row]) - known, 0)) from None
+                raise DivergedError(int(max(room.first[error.row], room.second[error.row]))) from None
+            scores.append(of_rows[room.first[:made]] - of_rows[room.second[:made]])
             if each is not None:
                 each(scores[-1], block)
-        return np.concatenate(scores) if scores else np.empty(0)
+        return scores
 
-    def _fill(self, rows: RowBlock, starts: Array, pairs: ranking.Pairs) -> int:
+    def _fill(self, rows: RowBlock, starts: Array, room: ranking.Pairs) -> int:
         with np.errstate(over="ignore"):  # the generator counts modulo 2^64, also where it is interpreted
-            return int(ranking.fill(rows, starts, self._limit, self._seed.view(np.uint64), pairs))
+            return int(ranking.fill(rows, starts, self._limit, self._seed.view(np.uint64), room))
+
+    @contextmanager
+    def _state_before(self) -> Iterator[None]:
+        """Put the engine in the state before the open query for a moment."""
+        if not self._before:
+            yield
+            return
+        now = {name: array.copy() for name, array in self._engine.arrays().items()}
+        n_features = self._engine.n_features
+        self._engine.restore(self._before)
+        self._engine.grow(n_features)
+        try:
+            yield
+        finally:
+            self._engine.restore(now)
 
     def predict(self, rows: RowBlock) -> Array:
         """Return <w, x> of each row: the larger, the higher it ranks."""
@@ -153,6 +189,7 @@ class RankingEngine:
         arrays = {"seed": self._seed}
         if self._open is not None and self._qid is not None:
             arrays.update({"qid": self._qid, **self._open._asdict()})
+            arrays.update({f"before.{name}": array for name, array in self._before.items()})
         return {**self._engine.arrays(), **{f"ranking.{name}": array for name, array in arrays.items()}}
 
     def restore(self, arrays: Mapping[str, Array]) -> None:
@@ -171,10 +208,16 @@ class RankingEngine:
             width = rows.check()
             if len(rows.y) != rows.n_rows or len(rows.c) not in (0, rows.n_rows):
                 raise ValueError(f"the open query of {rows.n_rows} rows must have as many labels, got {len(rows.y)}")
-        before = self._engine.arrays()
-        self._engine.restore({name: a for name, a in arrays.items() if not name.startswith("ranking.")})
-        if qid is not None and width > self._engine.n_features:
-            known = self._engine.n_features
-            self._engine.restore(before)
-            raise ValueError(f"the open query has feature {width - 1}, the state has features 0..{known - 1}")
+        before = {name.removeprefix("before."): array for name, array in own.items() if name.startswith("before.")}
+        now = {name: array.copy() for name, array in self._engine.arrays().items()}
+        try:
+            if before:
+                self._engine.restore(before)  # refused unless it is a state of this engine
+            self._engine.restore({name: a for name, a in arrays.items() if not name.startswith("ranking.")})
+            if qid is not None and width > (known := self._engine.n_features):
+                raise ValueError(f"the open query has feature {width - 1}, the state has features 0..{known - 1}")
+        except Exception:
+            self._engine.restore(now)
+            raise
         self._seed, self._open, self._qid = new["seed"], rows if qid is not None else None, new.get("qid")
+        self._before = before

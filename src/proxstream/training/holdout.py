@@ -143,10 +143,17 @@ def _pairs_of(learner: Any) -> Any:
 
 
 class _PredictOnly:
-    """An engine whose `learn` only predicts: gives the losses of pairs without learning them."""
+    """An engine that only predicts: gives the losses of pairs without learning them."""
 
     def __init__(self, learner: Learner) -> None:
-        self.learn = lambda rows, n_threads, repeated: learner.predict(rows)
+        self.predict = learner.predict
+
+    def learn(self, rows: RowBlock, n_threads: int, *, repeated: bool) -> None:
+        """Learn nothing."""
+
+    def arrays(self) -> dict[str, Array]:
+        """Return an empty state."""
+        return {}
 
 
 def is_best(passes: list[Pass]) -> bool:
