@@ -160,8 +160,8 @@ def scatter(state, places, n, column, lines, line):
 # -- losses of all models, row by row ------------------------------------------------------------
 
 
-# Columns of the sums of all models: c l, c, c^2 l, c^2, and from PAIRS on c^2 (l_k - l_j)^2 for each model j.
-LOSS, WEIGHT, SQUARED_LOSS, SQUARED_WEIGHT, PAIRS = range(5)
+# Columns of the sums of all models: c l, c, c^2 l, c^2, c^2 l^2, and from PAIRS on c^2 (l_k - l_j)^2 for each model j.
+LOSS, WEIGHT, SQUARED_LOSS, SQUARED_WEIGHT, SQUARES, PAIRS = range(6)
 
 
 @compiled
@@ -190,6 +190,7 @@ def add_pairs(each, c, sums):
         for k in range(models):
             sums[k, SQUARED_LOSS] += square * own[k]
             sums[k, SQUARED_WEIGHT] += square
+            sums[k, SQUARES] += square * own[k] * own[k]
             for j in range(models):
                 d = own[j] - own[k]
                 sums[k, PAIRS + j] += square * d * d
