@@ -70,7 +70,7 @@ class StreamPath(StreamEstimator):
         if strengths is None:
             if getattr(algorithm, "penalty_weight", "every_round") == "once":
                 raise ValueError(
-                    "strengths=None: with penalty_weight='once' the strengths depend on the number of rows; pass strengths"
+                    "strengths=None: with penalty_weight='once' they depend on the number of rows; pass strengths"
                 )
             self._opening, strengths = (), [1.0]
         return PathLearner(algorithm, loss, penalty, strengths=strengths, **settings)
@@ -154,6 +154,13 @@ class StreamPath(StreamEstimator):
         return self._record_pass(rows, float(means[best]), int(learner.count_nonzero()[best]), started)
 
     # ---- the models, read back
+
+    @property
+    def t_(self) -> int:
+        """Rows learned, those of weight 0 left out."""
+        if self.__dict__.get("_opening") is None:
+            return self._fitted("t_").t  # type: ignore[no-any-return]
+        return sum(int(np.count_nonzero(batch.c)) if len(batch.c) else batch.n_rows for batch in self._opening or ())
 
     @property
     def strengths_(self) -> Array:

@@ -23,9 +23,9 @@ class StreamPathClassifier(StreamPath, StreamClassifier):
     s_k Psi after the same rows. While they learn, the losses of every row are compared under all strengths, each before
     the row was learned; `choose` picks a strength by them, or by held-out rows given to `validate`.
 
-    With strengths=None the largest one is the least that leaves no weight on the first 1000 rows, and the others go down
-    to 1e-4 of it in equal ratios, 9 in all. These rows are learned like all others, as soon as there are enough of them;
-    until then results are those of a stream that ends there.
+    With strengths=None the largest one is the least that leaves no weight on the first 1000 rows, and the others go
+    down to 1e-4 of it in equal ratios, 9 in all. These rows are learned like all others, as soon as there are enough of
+    them; until then results are those of a stream that ends there.
 
     AutoFTRL, FTRLProximal, AdaGrad and RDA with two classes learn all strengths in one compiled loop, which shares the
     reading of rows and memory; anything else learns them one after the other. `predict`, `predict_proba`, `score` and
@@ -38,9 +38,9 @@ class StreamPathClassifier(StreamPath, StreamClassifier):
     penalty : Penalty or str
         Psi, the template whose strength varies: L1(), L2(), ElasticNet(0.9, 0.1), GroupL2() over the rows of several
         classes, and sums with constraints, which stay as they are.
-    algorithm, loss, passes, shuffle, average, fit_intercept, n_threads, random_state, class_weight, multi_class : optional
+    algorithm, loss, passes, shuffle, average, fit_intercept, n_threads, random_state, class_weight, multi_class
         As for `StreamClassifier`.
-    verbose, callbacks, features : optional
+    verbose, callbacks, features
         As for `StreamClassifier`. Models that learn side by side do so in one thread.
 
     Attributes
