@@ -94,6 +94,8 @@ from .estimators import (
     SDCAClassifier as SDCAClassifier,
     SDCARegressor as SDCARegressor,
     StreamClassifier as StreamClassifier,
+    StreamPathClassifier as StreamPathClassifier,
+    StreamPathRegressor as StreamPathRegressor,
     StreamRanker as StreamRanker,
     StreamRegressor as StreamRegressor,
 )

@@ -57,18 +57,20 @@ def stream_strengths(
         problems = [replace(problem, rows=own, n_outputs=1) for own in signs]
     else:
         problems = [problem]
-    with np.errstate(over="ignore", invalid="ignore"):
-        largest = max(_largest(own) for own in problems)
-    return strength_grid(largest, penalty, COUNT, RATIO)
+    for own in problems:
+        _check_slopes(own)
+    return strength_grid(max(null_model(own).strength for own in problems), penalty, COUNT, RATIO)
 
 
-def _largest(problem: Problem) -> float:
-    """Return the least strength that leaves no weight; a ValueError where the loss has no finite slope there."""
-    null = null_model(problem)
-    if not np.isfinite(null.alpha).all():
-        i = int(np.argmax(~np.isfinite(null.alpha).reshape(len(null.alpha), -1).all(axis=1)))
+def _check_slopes(problem: Problem) -> None:
+    """Raise a ValueError where the loss has no finite slope at score 0: no strength is known to leave no weight."""
+    n, outputs = problem.rows.n_rows, problem.shape[1:]
+    with np.errstate(all="ignore"):
+        slopes = np.asarray(problem.loss.slope(np.zeros((n, *outputs)), problem.labels))
+    bad = ~np.isfinite(slopes.reshape(n, -1)).all(axis=1)
+    if bad.any():
+        i = int(np.argmax(bad))
         raise ValueError(
-            f"the loss {problem.loss} has no finite slope without weights, at the label {problem.rows.y[i]:g} of row "
-            f"{i}, so that no strength is known to leave no weight: pass strengths"
+            f"the loss {problem.loss} has no finite slope at score 0, at the label {problem.rows.y[i]:g} of row {i}, "
+            "so that no strength is known to leave no weight: pass strengths"
         )
-    return null.strength

@@ -9,6 +9,8 @@ what is learned, and how, is the learner's.
 | `StreamRegressor`  | numbers and counts                      | regression                                 |
 | `StreamRanker`     | the order of each query's rows          | ranking and binary, on pairs of rows       |
 
+`StreamPathClassifier` and `StreamPathRegressor` learn many strengths of a penalty in one pass, of which one is chosen.
+
 `CertifiedClassifier`, `CertifiedRegressor`, `SDCAClassifier` and `SDCARegressor` are faces of `proxstream.batch`: they
 solve a problem and prove it. Names are loaded on demand: a `StreamClassifier` needs no batch solver.
 """
@@ -22,6 +24,7 @@ from ..core.on_demand import load_on_demand
 if TYPE_CHECKING:
     from .certified import CertifiedClassifier, CertifiedRegressor
     from .classifier import StreamClassifier
+    from .path import StreamPathClassifier, StreamPathRegressor
     from .ranker import StreamRanker
     from .regressor import StreamRegressor
     from .sdca import SDCAClassifier, SDCARegressor
@@ -32,6 +35,8 @@ __all__ = [
     "SDCAClassifier",
     "SDCARegressor",
     "StreamClassifier",
+    "StreamPathClassifier",
+    "StreamPathRegressor",
     "StreamRanker",
     "StreamRegressor",
 ]
@@ -41,6 +46,7 @@ __getattr__ = load_on_demand(
     {
         ".certified": ["CertifiedClassifier", "CertifiedRegressor"],
         ".classifier": ["StreamClassifier"],
+        ".path": ["StreamPathClassifier", "StreamPathRegressor"],
         ".ranker": ["StreamRanker"],
         ".regressor": ["StreamRegressor"],
         ".sdca": ["SDCAClassifier", "SDCARegressor"],

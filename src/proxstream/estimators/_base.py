@@ -16,8 +16,10 @@ from sklearn.utils import check_array, check_random_state, column_or_1d
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..core import losses, validation as _checks
+from ..core.algorithms import Algorithm
 from ..core.losses import Loss
 from ..core.parsing import as_algorithm, as_penalty
+from ..core.penalties import Penalty
 from ..core.validation import Array
 from ..data.batches import Batch, blocks, check_weights, checked_matrix, element_parts
 from ..data.order import LabelOrder, warn_of_order
@@ -229,8 +231,7 @@ class StreamEstimator(LinearModelMixin, Composed):
 
     def _fit(self, batch: Batch) -> Self:
         """Learn a checked batch with a new learner, which is thrown away after an error: there is nothing to undo."""
-        if len(batch.c) and not batch.c.any():
-            raise ValueError("sample_weight must have a weight that is not zero, got zeros alone")
+        self._check_total_weight(batch)
         learner, random = self._learner, check_random_state(self.random_state) if self.shuffle else None
         self.history_, started = [], time.perf_counter()
         if not self.shuffle:
@@ -243,7 +244,7 @@ class StreamEstimator(LinearModelMixin, Composed):
                 order = None if random is None else self._order(batch, random)
                 for block, qid in blocks(batch, order=order, pieces=bool(self.verbose), n_threads=self.n_threads):
                     learner.learn(block, qid, undo=False, repeated=i > 0)
-                    report(block.n_rows, learner.progressive_loss)
+                    report(block.n_rows, self._reported_loss())
                 self._shift_losses(batch)
                 if self._end_pass(i, batch.n_rows, before, started):
                     break
@@ -256,6 +257,10 @@ class StreamEstimator(LinearModelMixin, Composed):
         """Warn if rows look ordered by their labels; the rows of a query are never shuffled."""
         if not self._ranks and (labels.add(y) or (last and labels.judge())):
             warn_of_order(labels, advice)
+
+    def _check_total_weight(self, batch: Batch) -> None:
+        if len(batch.c) and not batch.c.any():
+            raise ValueError("sample_weight must have a weight that is not zero, got zeros alone")
 
     def _shift_losses(self, batch: Batch) -> None:
         """Add what an offset has taken out of the losses and weights of a batch."""
@@ -272,8 +277,10 @@ class StreamEstimator(LinearModelMixin, Composed):
         if i:
             learner.loss_sums = before
         mean = loss / weight if weight > 0.0 else float("nan")
-        seconds = time.perf_counter() - started
-        record = PassRecord(len(self.history_) + 1, rows, mean, learner.count_nonzero(), seconds)
+        return self._record_pass(rows, mean, learner.count_nonzero(), started)
+
+    def _record_pass(self, rows: int, loss: float, nnz: int, started: float) -> bool:
+        record = PassRecord(len(self.history_) + 1, rows, loss, nnz, time.perf_counter() - started)
         self.history_ = [*self.history_, record]
         return stops(self.callbacks, record)
 
@@ -291,7 +298,7 @@ class StreamEstimator(LinearModelMixin, Composed):
             for block, qid in chain(head, pieces):
                 undo = len(head) == 1 and not first
                 learner.learn(block, qid, n_features=n_features, undo=undo, repeated=repeated)
-                report(block.n_rows, learner.progressive_loss)
+                report(block.n_rows, self._reported_loss())
         self._shift_losses(batch)
         if first:
             self.history_ = []
@@ -307,7 +314,7 @@ class StreamEstimator(LinearModelMixin, Composed):
             if not isinstance(getattr(self, name), (bool, np.bool_)):
                 raise TypeError(f"{name} must be True or False, got {getattr(self, name)!r}")
         _checks.integer("passes", self.passes, low=1)
-        self._learner = Learner(
+        self._learner = self._new_learner(
             as_algorithm(self.algorithm),
             loss,
             as_penalty(self.penalty),
@@ -320,6 +327,13 @@ class StreamEstimator(LinearModelMixin, Composed):
             **settings,
         )
         self._sparse = False
+
+    def _new_learner(self, algorithm: Algorithm, loss: Loss, penalty: Penalty, **settings: Any) -> Learner:
+        return Learner(algorithm, loss, penalty, **settings)
+
+    def _reported_loss(self) -> float:
+        """Return the progressive loss that a progress bar shows."""
+        return self._learner.progressive_loss
 
     def _loss(self) -> Loss:
         loss = losses.get(self.loss)

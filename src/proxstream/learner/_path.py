@@ -17,7 +17,7 @@ import numpy as np
 from ..core.losses._kernels import value
 from ..core.penalties._kernels import Bounded, Plain
 from ..jit.byteops import pointer
-from ..jit.compile import ask_for_cells, ask_for_rows, compiled, generic, inlined
+from ..jit.compile import ask_for_rows, compiled, generic, inlined, prefetch
 from ._finite import CAREFUL, REACH, ROW, are_finite, larger, largest, limit, quiet, quiet_step
 from ._loop import STEP, dot, longest
 from ._rules import accumulate, begin, finish, pull, weight
@@ -133,10 +133,15 @@ def looked_at(parts, penalty, model, cells, n, k, top):
 def find_cells(state, indices, data, first, n, end, places, x):
     """Copy a row's values and the places of its features' cells in the flat state; ask for the cells ahead."""
     span, index, values, at, own = state.shape[1], pointer(indices), pointer(data), pointer(places), pointer(x)
+    step = LINE if state.itemsize == 4 else LINE // 2
+    steps = (span + step - 1) // step  # divisions cost more than what they save: once per row
     ask_for_rows(indices, data, first, n)
     for q in range(n):
         if first + q + AHEAD < end:
-            ask_for_cells(state, span * np.int64(index[first + q + AHEAD]), span)
+            ahead = span * np.int64(index[first + q + AHEAD])
+            for s in range(steps):
+                prefetch(state, ahead + s * step)
+            prefetch(state, ahead + span - 1)
         at[q] = span * np.int64(index[first + q])
         own[q] = values[first + q]
 
@@ -160,8 +165,8 @@ def scatter(state, places, n, column, lines, line):
 # -- losses of all models, row by row ------------------------------------------------------------
 
 
-# Columns of the sums of all models: c l, c, c^2 l, c^2, and from PAIRS on c^2 (l_k - l_j)^2 for each model j.
-LOSS, WEIGHT, SQUARED_LOSS, SQUARED_WEIGHT, PAIRS = range(5)
+# Columns of the sums of all models: c l, c, c^2 l, c^2, c^2 l^2, and from PAIRS on c^2 (l_k - l_j)^2 for each model j.
+LOSS, WEIGHT, SQUARED_LOSS, SQUARED_WEIGHT, SQUARES, PAIRS = range(6)
 
 
 @compiled
@@ -190,6 +195,7 @@ def add_pairs(each, c, sums):
         for k in range(models):
             sums[k, SQUARED_LOSS] += square * own[k]
             sums[k, SQUARED_WEIGHT] += square
+            sums[k, SQUARES] += square * own[k] * own[k]
             for j in range(models):
                 d = own[j] - own[k]
                 sums[k, PAIRS + j] += square * d * d

@@ -75,8 +75,9 @@ def learn(parts, strengths, rows, model, out, guard):
         row = narrowed(row_of(parts, strengths, clocks[0], 0)[0], state)
         find_cells(state, rows.indices, rows.data, first, m, end, places, x)
         larger, size = scale(rule, row, state, places, x, units, buffers, m)
-        common[:] = clocks[0]
-        measure_outgrown(common, units, x, row.one, buffers, outgrown, larger)
+        copy_counts(clocks[0], common)
+        if larger > 0:
+            measure_outgrown(common, units, x, row.one, buffers, outgrown, larger)
         size = measure(rule, common, larger, size, rows, n)
         top = magnitude(nothing)
         for k in range(models):
@@ -85,7 +86,7 @@ def learn(parts, strengths, rows, model, out, guard):
             row = narrowed(wide, state)
             gather(state, places, m, k, buffers.w, 0)
             gather(state, places, m, models + k, buffers.r, 0)
-            buffers.f[: m + PAD] = units[: m + PAD]
+            copy_numbers(units, buffers.f, m + PAD)
             forward(rule, penalty, row, buffers, m)
             p, held, b = 0.0, 0.0, 0.0
             if has_bias:
@@ -197,6 +198,14 @@ def change_units(rule, row, state, places, k, models, buffers, outgrown, larger)
             buffers.w[q] /= ratio
             buffers.r[q], buffers.u[q] = cell[r], outgrown.u_new[a]
             buffers.f[q] = floor(rule, row, outgrown.unit[a, 0], cell[r] * cell[r])
+
+
+@inlined
+def copy_numbers(source, target, n):
+    """Copy the first n numbers."""
+    old, new = pointer(source), pointer(target)
+    for q in range(n):
+        new[q] = old[q]
 
 
 @inlined

@@ -65,6 +65,15 @@ class PairedLosses:
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.asarray(self.sums[:, kernels.LOSS] / self.sums[:, kernels.WEIGHT])
 
+    @property
+    def errors(self) -> Array:
+        """The standard error of each mean loss: (1) with d the loss itself."""
+        sums, means = self.sums, self.means
+        squares = sums[:, kernels.SQUARES] - 2.0 * means * sums[:, kernels.SQUARED_LOSS]
+        squares += means**2 * sums[:, kernels.SQUARED_WEIGHT]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.asarray(np.sqrt(np.maximum(squares, 0.0)) / sums[:, kernels.WEIGHT])
+
     def difference_errors(self, reference: int) -> Array:
         """Return the standard errors (1) of each model's mean loss less that of the reference."""
         sums, weight = self.sums, self.weight
