@@ -82,9 +82,11 @@ MAY_IMPORT = {
     "estimators": {"core", "data", "io", "learner", "batch", "models"},
     "cluster": {"core", "data", "io", "learner", "batch", "models", "training", "estimators"},
     "datasets": {"core", "io"},
-    "reproduce": {"core", "data", "io", "online", "learner", "batch", "models", "estimators", "datasets"},
+    "report": {"core", "data"},
+    "reproduce": {"core", "data", "io", "online", "learner", "batch", "models", "estimators", "datasets", "report"},
     "cli": {
-        "core", "data", "io", "jit", "online", "learner", "batch", "models", "training", "cluster", "reproduce",
+        "core", "data", "io", "jit", "online", "learner", "batch", "models", "training", "cluster", "report",
+        "reproduce",
     },
 }  # fmt: skip
 
@@ -106,6 +108,7 @@ def test_only_the_command_line_imports_experiments() -> None:
     importers = {room: {other for other in MAY_IMPORT if room in MAY_IMPORT[other]} for room in MAY_IMPORT}
     assert importers["reproduce"] == importers["cluster"] == {"cli"}
     assert importers["datasets"] == {"reproduce"}
+    assert importers["report"] == {"cli", "reproduce"}
 
 
 def test_only_the_estimators_of_the_cluster_import_scikit_learn() -> None:

@@ -16,6 +16,7 @@ from sklearn.metrics import average_precision_score
 import proxstream as ps
 from proxstream.core.penalties import L1
 from proxstream.data.rowblock import as_block
+from proxstream.report.drawing import drawn
 from proxstream.reproduce import (
     EXPERIMENTS,
     Run,
@@ -27,7 +28,6 @@ from proxstream.reproduce import (
 )
 from proxstream.reproduce.contest import METHODS, Contest, fewest, nonzero, strength_for, wrong
 from proxstream.reproduce.products import Products, binning
-from proxstream.reproduce.render import drawn
 from proxstream.reproduce.texts import bigrams, generated
 
 from ..examples import examples, sample

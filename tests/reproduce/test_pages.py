@@ -16,9 +16,10 @@ from typing import Any
 import pytest
 
 from proxstream import cli, reproduce
+from proxstream.report.drawing import drawn
 from proxstream.reproduce import Claim, Experiment, Figure, Report, Run, Table, outcome as outcomes
+from proxstream.reproduce.looks import LOOKS
 from proxstream.reproduce.outcome import Outcome
-from proxstream.reproduce.render import LOOKS, drawn
 
 ROOT = Path(__file__).parent.parent.parent
 PAGES = sorted((ROOT / "docs" / "reproductions").glob("*.html"))

@@ -146,7 +146,7 @@ def _show_table(console: Console, table: Table) -> None:
     from rich.markup import escape
     from rich.table import Table as Shown
 
-    from ..reproduce.render import text
+    from ..report.page import text
 
     shown = Shown(title=escape(table.title), title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
     for i, column in enumerate(table.columns):

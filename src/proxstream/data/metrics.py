@@ -228,12 +228,7 @@ class BinaryMetrics(BinaryTally):
 
     def calibration(self) -> list[tuple[float, float, float]]:
         """Return weight, mean probability and share of positives of groups of rows, sorted by probability."""
-        negative, positive = self.arrays["scores"].T
-        weight = negative + positive
-        before = np.cumsum(weight) - weight / 2.0
-        group = np.minimum((before * GROUPS / max(float(weight.sum()), 1e-300)).astype(np.int64), GROUPS - 1)
-        sums = np.stack([np.bincount(group, w, GROUPS) for w in (weight, self._probabilities, positive)])
-        return [(w, p / w, positive / w) for w, p, positive in sums.T.tolist() if w > 0.0]
+        return calibration_groups(self.arrays["scores"], self._probabilities)
 
     def tables(self) -> list[Table]:
         """Return the calibration table, where there are probabilities."""
@@ -476,6 +471,38 @@ def bins(values: Array, bits: int) -> Array:
     # Floats order like integers once the sign bit is turned, and all bits of a negative one.
     ordered = raw ^ np.where(raw >> 31, np.uint32(0xFFFFFFFF), np.uint32(0x80000000))
     return (ordered >> np.uint32(32 - bits)).astype(np.int64)
+
+
+def middles(bits: int) -> Array:
+    """Return the middle of each bin of `bins`; bins of what is not finite have the largest finite number.
+
+    >>> middles(4)[[4, 8, 11]], (bins(middles(18)[10_000:20_000], 18) == np.arange(10_000, 20_000)).all()
+    (array([-1.5, 0. , 1.5]), True)
+    """
+    ordered = (np.arange(1 << bits, dtype=np.uint32) << np.uint32(32 - bits)) + np.uint32(1 << (31 - bits))
+    raw = ordered ^ np.where(ordered >> 31, np.uint32(0x80000000), np.uint32(0xFFFFFFFF))
+    with np.errstate(invalid="ignore"):
+        found = raw.view(np.float32).astype(np.float64)
+    largest = float(np.finfo(np.float32).max)
+    return np.where(np.isfinite(found), found, np.where(ordered >> 31, largest, -largest))
+
+
+def calibration_groups(scores: Array, probabilities: Array) -> list[tuple[float, float, float]]:
+    """Return weight, mean probability and share of positives of groups of about equal weight, by rising score.
+
+    Parameters
+    ----------
+    scores : array of shape (bins, 2)
+        Weights of the negative and of the positive rows, as a BinaryTally has them.
+    probabilities : array of shape (bins,)
+        Sums of weight times probability.
+    """
+    negative, positive = scores.T
+    weight = negative + positive
+    before = np.cumsum(weight) - weight / 2.0
+    group = np.minimum((before * GROUPS / max(float(weight.sum()), 1e-300)).astype(np.int64), GROUPS - 1)
+    sums = np.stack([np.bincount(group, w, GROUPS) for w in (weight, probabilities, positive)])
+    return [(w, p / w, positive / w) for w, p, positive in sums.T.tolist() if w > 0.0]
 
 
 def auc(scores: Array, y: Array, c: Array) -> float:

@@ -2,8 +2,8 @@
 
 An experiment is a module that ends with `EXPERIMENT`, a record of its title, its paper and `perform`, which is given a
 `Run` (data, seed, quick or in full, processes) and returns a `Report` of tables, figures and claims. It knows nothing
-of files, pages or terminals: `render` draws and `page` writes. To add an experiment, write its module and enter it
-below.
+of files, pages or terminals: `report.drawing` draws and `page` writes. To add an experiment, write its module and
+enter it below.
 
 >>> from proxstream import reproduce
 >>> reproduce.experiment("no-such")

@@ -34,9 +34,10 @@ from ..core.algorithms import RDA, AcceleratedRDA, Algorithm
 from ..core.penalties import L1
 from ..core.validation import Array
 from ..online import OnlineLearner
+from ..report.drawing import legend
 from .experiment import Cell, Claim, Experiment, Figure, Report, Table
+from .looks import look
 from .rda_mnist.passes import folder, pair
-from .render import legend, look
 from .run import Run
 
 if TYPE_CHECKING:

@@ -23,8 +23,8 @@ from ..data.rowblock import as_block
 from ..datasets import load_census
 from .contest import DELTA, Contest, most, nonzero, wrong
 from .experiment import Claim, Experiment, Figure, Report, Table
+from .looks import look
 from .products import BINS, Products
-from .render import look
 from .run import Run
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from ..data.rowblock import RowBlock
 from ..datasets import load_mnist
 from .contest import DELTA, Contest, nonzero, wrong
 from .experiment import Claim, Experiment, Figure, Report, Table
-from .render import look
+from .looks import look
 from .run import Run
 
 if TYPE_CHECKING:

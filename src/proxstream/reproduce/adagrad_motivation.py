@@ -22,7 +22,7 @@ from ..core.penalties import Box, L2Ball
 from ..core.validation import Array
 from ..online import OnlineLearner
 from .experiment import Claim, Experiment, Figure, Report, Table
-from .render import look
+from .looks import look
 from .run import Run
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from ..datasets import load_newsgroups
 from ..estimators import StreamRanker
 from .contest import DELTA, METHODS, fewest, strength_for
 from .experiment import Claim, Experiment, Figure, Report, Table
-from .render import look
+from .looks import look
 from .run import Run
 from .texts import body
 

@@ -20,7 +20,7 @@ from ..core.validation import Array
 from ..data.rowblock import RowBlock, as_block
 from .contest import DELTA, METHODS, Contest, Outcome, most
 from .experiment import Claim, Experiment, Figure, Report, Table
-from .render import look
+from .looks import look
 from .run import Run
 from .texts import Corpus, from_file, generated, newsgroups
 

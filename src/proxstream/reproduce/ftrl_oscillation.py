@@ -24,7 +24,7 @@ from ..core.penalties import L1, Box
 from ..core.validation import Array
 from ..online import OnlineLearner, Regret
 from .experiment import Claim, Experiment, Figure, Report, Table
-from .render import look
+from .looks import look
 from .run import Run
 
 if TYPE_CHECKING:

@@ -97,8 +97,8 @@ class Outcome:
 def perform(experiment: Experiment, run: Run, folder: Path) -> Outcome:
     """Run an experiment, write its page, its record and its figures into the folder, and return the record."""
     from ..io.atomic import replacing
+    from ..report.drawing import drawn
     from . import page
-    from .render import drawn
 
     folder.mkdir(parents=True, exist_ok=True)
     began = time.perf_counter()

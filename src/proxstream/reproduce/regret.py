@@ -34,7 +34,7 @@ from ..core.penalties import L1, L2, L2Ball, Penalty
 from ..core.validation import Array
 from ..online import OnlineLearner, Regret
 from .experiment import Cell, Claim, Experiment, Figure, Report, Table
-from .render import look
+from .looks import look
 from .run import Run
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .experiment import Claim, Figure, Table
-from .render import look
+from .looks import look
 from .sdca_rates import GAP, HINGE, LEAST, OPTIONS, SMOOTHED, Found, theorem_1, theorem_2
 
 if TYPE_CHECKING:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...core.validation import Array
+from ...report.drawing import legend
 from ..experiment import Figure
-from ..render import legend, look
+from ..looks import look
 from .findings import Findings
 from .passes import BASIC, ENHANCED, LAST, MEAN, RDA_ENHANCED
 
