@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from .command import command
 from .common import BadRows, Labelled, facts, open_data, print_json, show, table
-from .options import AS_JSON, BAD_ROWS, DATA, FORMAT, INDEX_BASE, MODEL
+from .options import AS_JSON, BAD_ROWS, DATA, FORMAT, INDEX_BASE, MODEL, REPORT
+from .page import check_report, collector_of, write_evaluation
 
 EPILOG = """\b
 Examples:
   proxstream evaluate model.psm test.svm
   proxstream evaluate model.psm test.svm --json
+  proxstream evaluate model.psm test.svm --report eval.html
 """
 
 
-@command(EPILOG, [MODEL, DATA], [FORMAT, INDEX_BASE, *BAD_ROWS, AS_JSON])
+@command(EPILOG, [MODEL, DATA], [FORMAT, INDEX_BASE, *BAD_ROWS, AS_JSON, REPORT])
 def evaluate(
     model: str,
     data: tuple[str, ...],
@@ -22,6 +24,7 @@ def evaluate(
     on_error: str,
     quarantine: str | None,
     json: bool,
+    report: str | None,
 ) -> None:
     """Measure a model on labelled data.
 
@@ -33,17 +36,24 @@ def evaluate(
 
     bad = BadRows(on_error, quarantine)
     bad.check([model, *data])
+    check_report(report, [model, *data, quarantine])
     fitted = load_model(model)
     found = metrics_of(fitted)
+    seen = None if report is None else collector_of(fitted)
     with open_data(fitted, data, format, one_based, bad=bad, labelled=True) as stream:
         rows = Labelled(fitted, stream, skip=bad.skip)
         for chunk in rows.chunks():
-            found.add(fitted.scores(chunk.rows), chunk.rows.y, chunk.rows.c, chunk.qid)
+            scores = fitted.scores(chunk.rows)
+            found.add(scores, chunk.rows.y, chunk.rows.c, chunk.qid)
+            if seen is not None:
+                seen.add(scores, chunk.rows.y, chunk.rows.c)
     measured, tables = found.facts(), found.tables()
     if bad.skip:
         measured = {"rows": measured.pop("rows"), "skipped": rows.skipped, **measured}
     if not measured["rows"]:
         raise ValueError(f"{', '.join(stream.names)}: no rows to evaluate")
+    if report is not None:
+        write_evaluation(report, fitted, (model, data), measured, found, seen)
     if json:
         listed = {t.title: [dict(zip(t.columns, row, strict=True)) for row in t.rows] for t in tables}
         print_json(measured | listed)

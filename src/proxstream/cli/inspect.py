@@ -43,13 +43,13 @@ def inspect(model: str, top: int, json: bool) -> None:
     from ..models.file import load_model
 
     fitted = load_model(model)
-    settings, sparsity, weights = _settings(fitted), _sparsity(fitted), largest(fitted, top)
-    settings["file_bytes"] = os.path.getsize(model)
+    shown, sparsity, weights = settings(fitted), _sparsity(fitted), largest(fitted, top)
+    shown["file_bytes"] = os.path.getsize(model)
     if json:
-        result = {"settings": settings, "sparsity": sparsity, "weights": weights, "features": fitted.features}
+        result = {"settings": shown, "sparsity": sparsity, "weights": weights, "features": fitted.features}
         print_json(result | {"history": fitted.history, "summary": fitted.summary})
         return
-    show(["# settings", *facts(settings.items()), "", "# sparsity", *facts(sparsity.items())])
+    show(["# settings", *facts(shown.items()), "", "# sparsity", *facts(sparsity.items())])
     if weights:
         columns = list(weights[0])
         rows = [[text_of(entry[name]) for name in columns] for entry in weights]
@@ -62,7 +62,7 @@ def inspect(model: str, top: int, json: bool) -> None:
         show(["", "# summary", *facts((name, value) for name, value in summary if name not in HIDDEN)])
 
 
-def _settings(model: Model) -> dict[str, Any]:
+def settings(model: Model) -> dict[str, Any]:
     """Return the settings of the model."""
     learner = model.learner
     frozen = type(learner.engine).__name__ == "FrozenEngine"

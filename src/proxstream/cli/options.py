@@ -53,6 +53,7 @@ MAX_FEATURES = Option(
     metavar="N",
     help="Numbered features: reject an index of N or more.",
 )
+REPORT = Option(["--report"], **FILE_NAME, help="Write an HTML page with figures; needs matplotlib.")
 AS_JSON = Option(["--json"], is_flag=True, help="Print the result as JSON.")
 BAD_ROWS = (
     Option(["--on-error"], default="stop", metavar="stop|skip", help="Bad rows: stop with an error, or skip them."),

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ..training.certified import CertifiedRun
     from ..training.report import Line, Pass
     from ..training.run import BaseRun
+    from .page import TrainingPage
 
 METRIC_NAMES = {
     "accuracy": "accuracy",
@@ -40,10 +41,12 @@ class ProgressReport:
         Print nothing on stderr.
     metrics_file : str, optional
         File for JSON lines.
+    page : TrainingPage, optional
+        The HTML report.
     """
 
-    def __init__(self, quiet: bool, metrics_file: str | None) -> None:
-        self.quiet, self._path = quiet, metrics_file
+    def __init__(self, quiet: bool, metrics_file: str | None, page: TrainingPage | None = None) -> None:
+        self.quiet, self._path, self._page = quiet, metrics_file, page
         self._names: dict[float, str] = {}  # of labels that are texts
         self._table = ProgressTable(sys.stderr)
         self._file: IO[str] | None = None
@@ -82,6 +85,8 @@ class ProgressReport:
             self._rewind(known | {(ended.number, ended.rows, True) for ended in session.passes})
         if run.resumed and not self.quiet:
             self._table.write(f"resumed after {progress.all_rows:,} rows")
+        if self._page is not None:
+            self._page.watch(run)
         self._table.start(*self._start, bar=not self.quiet)
 
     def on_line(self, line: Line, run: BaseRun) -> None:
@@ -120,10 +125,16 @@ class ProgressReport:
         history = run.model().history
         seconds = time.perf_counter() - BORN
         facts = {**run.summary(), "loss": run.config.loss, "bytes": run.n_bytes, "seconds": seconds}
-        for entry in (*history, {"summary": facts | _written(run.config.output)}):
+        facts |= _written(run.config.output)
+        for entry in (*history, {"summary": facts}):
             self._json(entry)
-        if self.quiet:
-            return
+        if not self.quiet:
+            self._show_solved(history, facts)
+        if self._page is not None:
+            self._page.write_solved(run, facts)
+            self.note(f"report written to {self._page.path}")
+
+    def _show_solved(self, history: Sequence[Mapping[str, Any]], facts: Mapping[str, Any]) -> None:
         self._table.write("".join(f"{name:>12}" for name in history[0]))
         for one in history:
             cells = (f"{value:,}" if isinstance(value, int) else f"{value:.6g}" for value in one.values())
@@ -136,21 +147,24 @@ class ProgressReport:
                 "lower bound": f"{facts['dual']:.8g} (relative gap {facts['relative_gap']:.2g}{above})",
                 "non-zeros": f"{facts['nonzeros']:,} of {facts['weights']:,}",
                 "read": f"{facts['bytes'] / 1e6:,.2f} MB",
-                "seconds": f"{seconds:.2f}",
-                "model": _model(facts | _written(run.config.output)),
+                "seconds": f"{facts['seconds']:.2f}",
+                "model": _model(facts),
             }
         )
 
     def summary(self, run: BaseRun) -> None:
         """Print the summary."""
         if run.finished:
+            facts: dict[str, Any] = {}
+            self.note(f"{run.config.output} is up to date, nothing to do")
+        else:
+            facts = self._facts(run)
+            self._json({"summary": facts})
             if not self.quiet:
-                self._table.write(f"{run.config.output} is up to date, nothing to do")
-            return
-        facts = self._facts(run)
-        self._json({"summary": facts})
-        if not self.quiet:
-            self._table.summary(_words(facts, self._names))
+                self._table.summary(_words(facts, self._names))
+        if self._page is not None:
+            self._page.write(run, facts)
+            self.note(f"report written to {self._page.path}")
 
     def _facts(self, run: BaseRun) -> dict[str, Any]:
         progress, seconds = run.session.progress, self._table.seconds
@@ -214,7 +228,7 @@ def _words(facts: dict[str, Any], names: Mapping[float, str]) -> dict[str, str]:
     return shown
 
 
-def _rows(facts: dict[str, Any]) -> str:
+def _rows(facts: Mapping[str, Any]) -> str:
     passes, skipped = facts.get("passes", 1), facts["skipped"]
     more = [f" in {passes} passes"] * (passes > 1) + [f", {skipped:,} skipped"] * (skipped > 0)
     return f"{facts['rows']:,}" + "".join(more)
@@ -224,7 +238,7 @@ def _written(path: str) -> dict[str, Any]:
     return {"model": path, "model_bytes": os.path.getsize(path)}
 
 
-def _model(facts: dict[str, Any]) -> str:
+def _model(facts: Mapping[str, Any]) -> str:
     return f"{facts['model']}, {facts['model_bytes']:,} bytes"
 
 

@@ -15,7 +15,8 @@ from click import Option, UsageError
 from .command import Command, command, known_options, unknown
 from .common import check_places, feature_options
 from .errors import Stopped, usage
-from .options import BAD_ROWS, DATA, FEATURES, FILE, FILE_NAME, FORMAT, MAX_FEATURES, ONE_BASED
+from .options import BAD_ROWS, DATA, FEATURES, FILE, FILE_NAME, FORMAT, MAX_FEATURES, ONE_BASED, REPORT
+from .page import TrainingPage, check_report
 from .progress import ProgressReport
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ WITH_INITIAL = (
     *("data", "output", "format", "passes", "class_weight", "early_stop", "threads", "on_error"),
     *("holdout_every", "holdout_share", "holdout_file"),
     *("quarantine", "chunk_bytes", "max_features", "quiet", "progress_every", "metrics_file", "checkpoint", "resume"),
-    *("weights_only", "initial", "cluster", "rows_per_round"),
+    *("weights_only", "initial", "cluster", "rows_per_round", "report"),
 )
 # Options that do not apply to --algorithm certified.
 ONLINE = (
@@ -56,6 +57,7 @@ Examples:
   proxstream train clicks.svm -o model.psm --algorithm ftrl_proximal --alpha 0.5 --penalty-weight once
   proxstream train clicks.svm -o model.psm --passes 5 --holdout-every 10 --early-stop 1
   proxstream train clicks.svm -o model.psm --checkpoint 60s --resume
+  proxstream train clicks.svm -o model.psm --report run.html
 """
 
 
@@ -145,6 +147,7 @@ OPTIONS = {
         Option(["--progress-every"], default=0, metavar="ROWS",
                help="Rows between lines of the table; 0: powers of two."),
         Option(["--metrics-file"], **FILE_NAME, help="Write progress and summary as JSON lines."),
+        REPORT,
     ],
 }  # fmt: skip
 
@@ -159,9 +162,12 @@ def train(data: tuple[str, ...], **options: Any) -> None:
     config = _config(files, parameters, options)
     given = {name for name in options if _is_given(name)} | set(parameters)
     outputs = {"-o": config.output, "--metrics-file": options["metrics_file"], "--quarantine": options["quarantine"]}
-    check_places(outputs | {"checkpoint": f"{config.output}.ckpt"}, [*files, options["holdout_file"]])
+    outputs |= {"checkpoint": f"{config.output}.ckpt", "--report": options["report"]}
+    check_places(outputs, [*files, options["holdout_file"]])
     _check_output(config.output)
-    report = ProgressReport(options["quiet"], options["metrics_file"])
+    check_report(options["report"], [config.initial])
+    page = None if options["report"] is None else TrainingPage(options["report"])
+    report = ProgressReport(options["quiet"], options["metrics_file"], page)
     if options["cluster"] is not None:
         _run_on_cluster(options["cluster"], options["rows_per_round"], config, report, given)
         return

@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import platform
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 
+from ..report.machine import machine, versions
 from .experiment import Cell, Claim, Experiment, Table
 from .run import Run
 
@@ -119,7 +117,7 @@ def perform(experiment: Experiment, run: Run, folder: Path) -> Outcome:
         seconds=round(time.perf_counter() - began, 1),
         date=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         machine=machine(),
-        versions={"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}},
+        versions=versions(LIBRARIES),
         needs=None if run.quick else experiment.data,
     )
     pictures = {figure.name: drawn(figure) for figure in report.figures}
@@ -149,17 +147,6 @@ def write_index(folder: Path) -> None:
 
     with replacing(folder / "index.html") as file:
         file.write(page.index(outcomes(folder)).encode())
-
-
-def machine() -> str:
-    """Return a few words on the machine: system, processor, cores."""
-    model = platform.machine()
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        model = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), model)
-    except OSError:
-        pass  # not Linux: the architecture has to do
-    return f"{platform.system()}, {model}, {os.cpu_count()} cores"
 
 
 def _plain(cell: Cell) -> Cell:

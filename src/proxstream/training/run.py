@@ -47,7 +47,7 @@ class Watch(Protocol):
 
 
 class OutputError(OSError):
-    """The model file cannot be written; raised before training starts."""
+    """The model file, or a report, cannot be written; raised before training starts."""
 
 
 class BaseRun:
@@ -308,11 +308,11 @@ def _merge(lines: Sequence[Line], passes: Sequence[Pass]) -> list[Line | Pass]:
     return sorted([*lines, *passes], key=lambda entry: entry.number)
 
 
-def check_output(path: str) -> None:
+def check_output(path: str, what: str = "a model") -> None:
     """Raise an OutputError unless a file can be written at this path."""
     folder = os.path.dirname(path) or "."
     if path == "-":
-        raise OutputError("-: a model cannot be written to standard output; pass a file")
+        raise OutputError(f"-: {what} cannot be written to standard output; pass a file")
     if not os.path.isdir(folder):
         raise OutputError(f"{path}: the folder {folder} does not exist")
     if os.path.isdir(path):
