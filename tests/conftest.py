@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import HealthCheck, settings
 
+from .browser import open_browser
 from .examples import QUICK, mark_cases
 from .training.training_cases import clicks
 
@@ -56,6 +57,14 @@ def run(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.
     monkeypatch.chdir(tmp_path)
     clicks(Path("clicks.svm"), 100)
     return lambda *args: Done(cli.main(args), *capsys.readouterr())
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Headless Chromium."""
+    opened = open_browser(tmp_path_factory.mktemp("profile"))
+    yield opened
+    opened.quit()
 
 
 @pytest.fixture(scope="session")

@@ -6,9 +6,8 @@ import json
 import math
 import os
 import re
-import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,67 +20,10 @@ from proxstream.reproduce import Claim, Experiment, Figure, Report, Run, Table, 
 from proxstream.reproduce.looks import LOOKS
 from proxstream.reproduce.outcome import Outcome
 
+from ..browser import check_light_and_dark, look_at
+
 ROOT = Path(__file__).parent.parent.parent
 PAGES = sorted((ROOT / "docs" / "reproductions").glob("*.html"))
-
-
-# -- a real browser ------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """Headless Chromium. Where there is none the tests are skipped, unless PROXSTREAM_NEEDS_BROWSER says otherwise."""
-    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    driver = shutil.which("chromedriver")
-    if program is None or driver is None:
-        missing = "Chromium and chromedriver are needed to look at pages"
-        if os.environ.get("PROXSTREAM_NEEDS_BROWSER"):
-            pytest.fail(missing)
-        pytest.skip(missing)
-    from selenium import webdriver
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = program
-    profile = tmp_path_factory.mktemp("profile")
-    for flag in (
-        "headless",
-        "no-sandbox",
-        "disable-gpu",
-        "disable-quic",
-        "no-first-run",
-        "disable-background-networking",
-        "disable-component-update",
-        "disable-sync",
-        "disable-dev-shm-usage",
-        f"user-data-dir={profile}",
-    ):
-        options.add_argument(f"--{flag}")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    opened = webdriver.Chrome(options, webdriver.ChromeService(driver))
-    yield opened
-    opened.quit()
-
-
-def look_at(browser: Any, page: Path, n_figures: int | None = None) -> None:
-    """Check that a page is shown whole: figures there, nothing amiss on the console, nothing to scroll sideways to."""
-    for width in (400, 1200):
-        metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-        browser.get(page.as_uri())
-        assert browser.execute_script("return window.innerWidth") == width
-        assert browser.execute_script("return document.documentElement.scrollWidth") <= width, f"{page.name} at {width}"
-        script = (
-            "return Promise.all([...document.images].map(i => { i.loading = 'eager'; return i.decode(); }))"
-            ".then(() => [...document.images].map(i => [i.naturalWidth, i.getBoundingClientRect().width, i.alt]))"
-        )
-        images = browser.execute_script(script)
-        assert n_figures is None or len(images) == n_figures
-        for natural, shown, alt in images:
-            assert natural > 0
-            assert shown > 100
-            assert alt
-    assert [entry for entry in browser.get_log("browser") if entry["level"] != "INFO"] == []
-    assert browser.title.endswith("proxstream")
 
 
 # -- every experiment ----------------------------------------------------------------------------
@@ -260,15 +202,7 @@ def test_a_page_tells_verdicts_in_words_and_adapts_to_light_and_dark(tmp_path: P
     badges = browser.execute_script("return [...document.querySelectorAll('.claims .badge')].map(b => b.innerText)")
     assert badges == ["✓ agrees", "✗ differs", "≈ partly"]
     assert "A quick run" in browser.execute_script("return document.body.innerText")
-    grounds = []
-    for scheme in ("light", "dark"):
-        feature = {"name": "prefers-color-scheme", "value": scheme}
-        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
-        grounds.append(browser.execute_script("return getComputedStyle(document.body).backgroundColor"))
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
-    light, dark = (sum(map(int, re.findall(r"\d+", ground)[:3])) for ground in grounds)
-    assert light > 700
-    assert dark < 100
+    check_light_and_dark(browser)
 
 
 def test_an_experiment_that_fails_leaves_nothing(tmp_path: Path) -> None:

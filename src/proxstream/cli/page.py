@@ -34,7 +34,9 @@ HEADLINE = (
 )
 NAMES = {
     "auc": "AUC",
-    "best_constant_loss": "best constant’s loss",
+    "auc_error": "error of AUC at most",
+    "best_constant": "best constant prediction",
+    "best_constant_loss": "loss of best constant",
     "f1": "F1",
     "held_out_loss": "held-out loss",
     "macro_f1": "macro F1",
@@ -45,7 +47,11 @@ NAMES = {
     "r2": "R²",
     "rmse": "RMSE",
 }
-HIDDEN = ("end_of_input", "options", "model", "model_bytes", "loss")
+# What is shown elsewhere on the page.
+HIDDEN = (
+    *("end_of_input", "options", "model", "model_bytes", "loss", "bytes", "seconds", "start_seconds"),
+    *("rows_per_second", "megabytes_per_second"),
+)
 
 
 def check_report(path: str | None, inputs: Sequence[str | None]) -> None:
@@ -229,7 +235,9 @@ def _weights(model: Model) -> str:
 def _settings(model: Model) -> dict[str, str]:
     from .inspect import settings
 
-    return {name.replace("_", " "): cell(value) for name, value in settings(model).items()}
+    found = settings(model)
+    found.pop("progressive_loss", None)
+    return {name.replace("_", " "): cell(value) for name, value in found.items()}
 
 
 def _speed(facts: Mapping[str, Any]) -> dict[str, str]:

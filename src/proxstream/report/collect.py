@@ -48,7 +48,7 @@ class NumberPairs:
     """
 
     def __init__(self, loss: Loss, sample: int = SAMPLE) -> None:
-        self._loss, self._sample, self.rows = loss, sample, 0
+        self._loss, self._sample, self._next, self.rows = loss, sample, 0, 0
         self._chosen = np.empty((0, 2))
         self._keys = np.empty(0, np.uint64)
         self.residuals = np.zeros(1 << SCORE_BITS)  # weights by bin of label minus prediction
@@ -66,10 +66,11 @@ class NumberPairs:
 
     def add(self, scores: Array, y: Array, c: Array) -> None:
         """Take in scores; rows of weight 0 count as absent."""
-        keys = hashes(np.arange(self.rows, self.rows + len(y), dtype=np.uint64))
-        self.rows += len(y)
+        keys = hashes(np.arange(self._next, self._next + len(y), dtype=np.uint64))
+        self._next += len(y)
         c = weights_or_ones(c, len(y))
         there = c > 0.0
+        self.rows += int(np.count_nonzero(there))
         keys, c, y, predicted = keys[there], c[there], y[there].astype(np.float64), self._loss.mean(scores[there])
         np.add.at(self.residuals, bins(y - predicted, SCORE_BITS), c)
         place = bins(predicted, SCORE_BITS)

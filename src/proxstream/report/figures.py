@@ -18,10 +18,12 @@ from .records import Figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure as Canvas
 
 SIZE = (3.7, 2.8)
 SQUARE = (3.7, 3.3)
+TALL = (3.7, 3.7)
 WIDE = 30.0  # a ratio of largest to smallest value from which an axis is logarithmic
 POINTS = 400  # of a curve at most
 
@@ -41,8 +43,9 @@ def learning_curve(
     def draw(canvas: Canvas) -> None:
         axes = canvas.subplots()
         few = _evenly(rows)
-        axes.plot(np.take(rows, few), np.take(since, few), color=ORANGE, linewidth=1.0, label="since the last point")
-        axes.plot(np.take(rows, few), np.take(means, few), color=BLUE, linewidth=2.0, label="mean so far")
+        x, marker = np.take(rows, few), _marker(rows)
+        axes.plot(x, np.take(means, few), color=BLUE, marker=marker, linewidth=2.0, zorder=3, label="mean so far")
+        axes.plot(x, np.take(since, few), color=ORANGE, marker=marker, linewidth=1.0, label="since the last point")
         for (name, loss), style in zip(lines.items(), ("--", ":"), strict=False):
             axes.axhline(loss, color=SOFT, linestyle=style, linewidth=1.2, label=name)
         _log_rows(axes)
@@ -70,7 +73,7 @@ def pass_curve(means: Sequence[float], held_out: Sequence[float], saved: int | N
         if saved is not None:
             axes.axvline(saved, color=SOFT, linestyle=":", linewidth=1.2, label="saved model")
         axes.set(xlabel="pass", ylabel="mean loss")
-        _whole_numbers(axes)
+        _whole_numbers(axes.xaxis)
         _legend(canvas)
 
     caption = (
@@ -86,11 +89,10 @@ def nonzero_curve(rows: Sequence[float], nonzeros: Sequence[float], saved: int) 
     def draw(canvas: Canvas) -> None:
         axes = canvas.subplots()
         few = _evenly(rows)
-        axes.plot(np.take(rows, few), np.take(nonzeros, few), color=BLUE)
+        axes.plot(np.take(rows, few), np.take(nonzeros, few), color=BLUE, marker=_marker(rows))
         _log_rows(axes)
         if not _log_if_wide(axes, nonzeros):
-            axes.set_ylim(bottom=0)
-        axes.yaxis.set_major_formatter(_short)
+            _from_zero(axes, nonzeros)
         axes.set(xlabel="rows", ylabel="non-zero weights")
 
     return Figure(
@@ -105,8 +107,9 @@ def gap_curve(epochs: Sequence[float], gaps: Sequence[float]) -> Figure:
         axes = canvas.subplots()
         axes.plot(epochs, np.maximum(gaps, 1e-17), color=BLUE, marker="o")
         axes.set_yscale("log")
+        _log_ticks(axes.yaxis)
         axes.set(xlabel="epoch", ylabel="duality gap")
-        _whole_numbers(axes)
+        _whole_numbers(axes.xaxis)
 
     caption = "Mean loss plus penalty is at most so far above its least value: a proof."
     return Figure("gap", "Duality gap", caption, draw, SIZE)
@@ -123,7 +126,7 @@ def roc_curve(x: Array, y: Array, auc: float) -> Figure:
         _unit_square(axes)
         axes.set(xlabel="false positive rate", ylabel="true positive rate")
 
-    caption = f"The area below the curve is {text(auc)}; on the dashed line, scores are worth nothing."
+    caption = f"The area under the curve is {text(auc)}. The dashed line is chance."
     return Figure("roc", "ROC", caption, draw, SQUARE)
 
 
@@ -140,8 +143,7 @@ def precision_recall_curve(recall: Array, precision: Array, average: float, shar
         axes.set(xlabel="recall", ylabel="precision")
 
     caption = (
-        f"Average precision {text(average)}. The dashed line is the share of positive rows, {text(share)}: the "
-        "precision of scores that are worth nothing."
+        f"Average precision {text(average)}. The dashed line is chance: the share of positive rows, {text(share)}."
     )
     return Figure("precision-recall", "Precision and recall", caption, draw, SQUARE)
 
@@ -160,7 +162,7 @@ def calibration_plot(groups: Sequence[tuple[float, float, float]], edges: Array,
         top = float(edges[-1])
         above, below = canvas.subplots(2, 1, sharex=True, height_ratios=(3.2, 1))
         above.plot([0, top], [0, top], color=SOFT, linestyle="--", linewidth=1.0)
-        above.plot(mean, share, color=BLUE, marker="o")
+        above.plot(mean, share, color=BLUE, marker="o", clip_on=False, zorder=3)
         above.set(xlim=(0, top), ylim=(0, max(top, 1.04 * float(share.max()))), ylabel="share of positives")
         below.bar(edges[:-1], counts, np.diff(edges), align="edge", color=BLUE, alpha=0.55, linewidth=0)
         below.yaxis.set_major_formatter(_short)
@@ -169,11 +171,11 @@ def calibration_plot(groups: Sequence[tuple[float, float, float]], edges: Array,
         canvas.align_ylabels()
 
     caption = (
-        f"{len(groups)} groups of about {text(round(float(np.mean([w for w, *_ in groups]))))} rows each, sorted by "
-        "probability. On the dashed line a probability is the share of positive rows. Below, how often each "
-        "probability is predicted."
+        "Share of positive rows against mean probability, in groups of rows of about "
+        f"{text(float(np.mean([w for w, *_ in groups])))} in weight each. On the dashed line a probability is what it "
+        "says. Below, how often each probability is predicted."
     )
-    return Figure("calibration", "Calibration", caption, draw, (3.7, 3.7))
+    return Figure("calibration", "Calibration", caption, draw, TALL)
 
 
 def score_histograms(edges: Array, negative: Array, positive: Array) -> Figure:
@@ -191,7 +193,7 @@ def score_histograms(edges: Array, negative: Array, positive: Array) -> Figure:
         _legend(canvas)
 
     caption = "Scores above 0 predict the positive class. The outermost bars have also what is beyond them."
-    return Figure("scores", "Scores of both classes", caption, draw, SIZE)
+    return Figure("scores", "Scores of both classes", caption, draw, TALL)
 
 
 def predicted_against_true(labels: Array, predictions: Array, means: Array, rows: int) -> Figure:
@@ -273,9 +275,10 @@ def path_plot(
             ring: dict[str, Any] = {"marker": "o", "markersize": 9.0, "markerfacecolor": "none", "linestyle": "none"}
             axes.plot(x[at], values[at], **ring, markeredgecolor=ORANGE, markeredgewidth=2.0, label="chosen")
         above.set(xscale="log", ylabel="loss")
-        _log_if_wide(below, count)
-        below.yaxis.set_major_formatter(_short)
-        below.set(xlabel="strength of the penalty", ylabel="non-zeros")
+        _log_ticks(below.xaxis)
+        if not _log_if_wide(below, count):
+            _from_zero(below, count)
+        below.set(xlim=(x[0] / 1.6, x[-1] * 1.6), xlabel="strength of the penalty", ylabel="non-zeros")
         canvas.align_ylabels()
         _legend(canvas, above)
 
@@ -283,7 +286,7 @@ def path_plot(
         f"Loss with its standard error, and non-zero weights, of {len(x)} strengths. Chosen: {text(float(x[at]))}, "
         f"with loss {text(float(loss[at]))} and {text(int(count[at]))} non-zeros."
     )
-    return Figure("path", "Regularization path", caption, draw, (3.7, 3.9))
+    return Figure("path", "Regularization path", caption, draw, TALL)
 
 
 # ---- axes
@@ -297,8 +300,7 @@ def _legend(canvas: Canvas, axes: Axes | None = None) -> None:
 
 def _log_rows(axes: Axes) -> None:
     axes.set_xscale("log")
-    axes.xaxis.set_major_formatter(_short)
-    axes.xaxis.set_minor_locator(_no_ticks())
+    _log_ticks(axes.xaxis)
 
 
 def _log_if_wide(axes: Axes, values: Sequence[float] | Array) -> bool:
@@ -308,20 +310,35 @@ def _log_if_wide(axes: Axes, values: Sequence[float] | Array) -> bool:
     wide = len(there) > 0 and float(there.min()) > 0.0 and float(there.max() / there.min()) >= WIDE
     if wide:
         axes.set_yscale("log")
-        axes.yaxis.set_minor_locator(_no_ticks())
+        _log_ticks(axes.yaxis, few=float(there.max() / there.min()) < 1000.0)
     return wide
 
 
-def _no_ticks() -> Any:
-    from matplotlib.ticker import NullLocator
+def _log_ticks(axis: Axis, *, few: bool = False) -> None:
+    """Set plain ticks at powers of ten and, where these are few, also at 2 and 5 times these."""
+    from matplotlib.ticker import LogLocator, NullLocator
 
-    return NullLocator()
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if few else (1.0,), numticks=8))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(_short)
 
 
-def _whole_numbers(axes: Axes) -> None:
+def _whole_numbers(axis: Axis) -> None:
     from matplotlib.ticker import MaxNLocator
 
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    axis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True, min_n_ticks=1))
+
+
+def _from_zero(axes: Axes, counts: Sequence[float] | Array) -> None:
+    """Let the y axis begin at 0, for whole numbers."""
+    axes.set_ylim(0, 1.08 * max(float(np.max(counts)), 1.0))
+    _whole_numbers(axes.yaxis)
+    axes.yaxis.set_major_formatter(_short)
+
+
+def _marker(points: Sequence[float]) -> str | None:
+    """Return the marker of a curve: a single point has no line to be seen by."""
+    return "o" if len(points) == 1 else None
 
 
 def _unit_square(axes: Axes) -> None:
@@ -357,14 +374,14 @@ def _short(value: float, place: float = 0.0) -> str:
     >>> _short(0), _short(250), _short(20_000), _short(1_500_000), _short(3e9), _short(0.5)
     ('0', '250', '20k', '1.5M', '3G', '0.5')
     """
-    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+    for size, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= size:
             return f"{value / size:g}{unit}"
     return f"{value:g}"
 
 
 def _sample(n: int, rows: int) -> str:
-    return f"All {text(rows)} rows" if n == rows else f"A sample of {text(n)} of {text(rows)} rows"
+    return f"All rows ({text(rows)})" if n == rows else f"A sample of {text(n)} of {text(rows)} rows"
 
 
 def _listed(lines: dict[str, float]) -> str:

@@ -19,7 +19,8 @@ from .records import Figure, Table
 MANY = 30  # classes above which there is no confusion matrix
 
 STYLE = """
-.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(8.2rem, 1fr)); gap: .7rem; margin: 1.4rem 0 0; }
+.tiles { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(12rem, 46%), 1fr)); gap: .7rem;
+  margin: 1.4rem 0 0; }
 .tiles div { background: var(--card); border: 1px solid var(--line); border-radius: .6rem; padding: .55rem .8rem; }
 .tiles dt { color: var(--soft); font-size: .82rem; }
 .tiles dd { margin: 0; font-size: 1.25rem; font-weight: 600; font-variant-numeric: tabular-nums; line-height: 1.35; }
@@ -33,9 +34,11 @@ STYLE = """
 .weights .bar { width: 34%; min-width: 4.5rem; }
 .bar span { display: block; height: .62rem; border-radius: .15rem; min-width: 1px; }
 .bar .plus { background: var(--blue); } .bar .minus { background: var(--orange); }
+.scroll + .table { margin-top: 1.75rem; }
 .confusion td { text-align: right; white-space: nowrap; }
 pre { white-space: pre-wrap; overflow-wrap: anywhere; }
-@media (max-width: 34rem) { main { padding-left: 1rem; padding-right: 1rem; } th, td { padding: .38rem .6rem; } }
+@media (max-width: 34rem) { main { padding-left: 1rem; padding-right: 1rem; } th, td { padding: .38rem .6rem; }
+  .weights .bar { min-width: 2.5rem; } }
 """
 
 
@@ -77,41 +80,53 @@ def grid(shown: Sequence[Figure]) -> str:
 
 
 def learning(history: Sequence[Mapping[str, Any]], summary: Mapping[str, Any]) -> str:
-    """Return how a model learned, from the history and the summary that a model file has."""
-    if any("epoch" in entry for entry in history):
-        return grid([figures.gap_curve([one["epoch"] for one in history], [one["gap"] for one in history])])
-    lines = [entry for entry in history if "nonzeros" in entry]
-    passes = [entry for entry in history if "nonzeros" not in entry]
-    if not lines or not passes:
+    """Return how a model learned, from the history and the summary that a model file has; empty where it has none.
+
+    An entry of the history is a line of the table, which has non-zeros, a pass, or an epoch of a batch solver.
+    """
+    epochs = [entry for entry in history if _has(entry, "epoch", "gap")]
+    if epochs:
+        return grid([figures.gap_curve(_column(epochs, "epoch"), _column(epochs, "gap"))])
+    lines = [entry for entry in history if _has(entry, "pass", "rows", "nonzeros")]
+    passes = [entry for entry in history if _has(entry, "pass", "rows") and "nonzeros" not in entry]
+    if not passes:
         return ""
-    held_out = [entry.get("held_out_loss", math.nan) for entry in passes]
-    several = len(passes) > 1
-    compared = {"best constant": summary.get("best_constant_loss")}
-    compared["held-out rows"] = None if several else summary.get("held_out_loss")
-    first = [entry for entry in lines if entry["pass"] == 1]
-    if passes[0]["rows"] > first[-1]["rows"]:
-        first.append(passes[0])
-    shown = [
-        figures.learning_curve(
-            [entry["rows"] for entry in first],
-            [entry.get("mean_loss", math.nan) for entry in first],
-            [entry.get("since_last", math.nan) for entry in first],
-            {name: loss for name, loss in compared.items() if loss is not None and math.isfinite(loss)},
-        ),
-        _nonzeros(lines, passes, int(summary["nonzeros"])),
-    ]
-    if several:
-        best = summary.get("held_out_loss")
+    shown = [_progressive_loss(lines, passes, summary)]
+    if len(passes) > 1:
+        held_out, best = _column(passes, "held_out_loss"), summary.get("held_out_loss")
         saved = held_out.index(best) + 1 if best in held_out and best != held_out[-1] else None
-        means = [entry.get("mean_loss", math.nan) for entry in passes]
-        shown.insert(1, figures.pass_curve(means, held_out, saved))
+        shown.append(figures.pass_curve(_column(passes, "mean_loss"), held_out, saved))
+    if lines:
+        before = np.cumsum([0.0, *_column(passes, "rows")])
+        rows = [float(before[min(int(entry["pass"]), len(passes)) - 1]) + entry["rows"] for entry in lines]
+        nonzeros = _column(lines, "nonzeros")
+        shown.append(figures.nonzero_curve(rows, nonzeros, int(summary.get("nonzeros", nonzeros[-1]))))
     return grid(shown)
 
 
-def _nonzeros(lines: Sequence[Mapping[str, Any]], passes: Sequence[Mapping[str, Any]], saved: int) -> Figure:
-    before = np.cumsum([0, *(entry["rows"] for entry in passes)])
-    rows = [int(before[entry["pass"] - 1]) + entry["rows"] for entry in lines]
-    return figures.nonzero_curve(rows, [entry["nonzeros"] for entry in lines], saved)
+def _progressive_loss(
+    lines: Sequence[Mapping[str, Any]], passes: Sequence[Mapping[str, Any]], summary: Mapping[str, Any]
+) -> Figure:
+    first = [entry for entry in lines if entry["pass"] == 1]
+    if not first or passes[0]["rows"] > first[-1]["rows"]:
+        first.append(passes[0])
+    compared = {"best constant": "best_constant_loss"}
+    if len(passes) == 1:
+        compared["held-out rows"] = "held_out_loss"
+    losses = {name: float(summary[key]) for name, key in compared.items() if _has(summary, key)}
+    rows, means, since = (_column(first, name) for name in ("rows", "mean_loss", "since_last"))
+    return figures.learning_curve(rows, means, since, losses)
+
+
+def _has(entry: Mapping[str, Any], *names: str) -> bool:
+    """Return whether an entry has finite numbers by these names; a model file may have anything."""
+    found = (entry.get(name) for name in names)
+    return all(isinstance(value, (int, float)) and math.isfinite(value) for value in found)
+
+
+def _column(entries: Sequence[Mapping[str, Any]], name: str) -> list[float]:
+    """Return the numbers of this name, NaN where there are none."""
+    return [float(entry[name]) if _has(entry, name) else math.nan for entry in entries]
 
 
 # ---- predictions
