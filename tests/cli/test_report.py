@@ -268,7 +268,7 @@ def test_the_model_and_the_report_are_different_files(run: Any) -> None:
     done = run("evaluate", "m.psm", "clicks.svm", "--report", "m.psm")
     assert (done.code, "--report m.psm is also an input file" in done.err) == (2, True)
     done = run("evaluate", "m.psm", "clicks.svm", "--report", "bad.txt", "--quarantine", "bad.txt")
-    assert (done.code, done.out) == (2, "")
+    assert (done.code, "--report bad.txt is also the file of --quarantine" in done.err) == (2, True)
 
 
 @pytest.mark.parametrize("command", [("train", "clicks.svm", "-o", "n.psm"), ("evaluate", "m.psm", "clicks.svm")])

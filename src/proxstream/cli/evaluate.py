@@ -36,7 +36,7 @@ def evaluate(
 
     bad = BadRows(on_error, quarantine)
     bad.check([model, *data])
-    check_report(report, [model, *data, quarantine])
+    check_report(report, [model, *data], quarantine)
     fitted = load_model(model)
     found = metrics_of(fitted)
     seen = None if report is None else collector_of(fitted)

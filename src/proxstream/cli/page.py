@@ -54,8 +54,8 @@ HIDDEN = (
 )
 
 
-def check_report(path: str | None, inputs: Sequence[str | None]) -> None:
-    """Raise a UsageError unless a report can be drawn and written, over none of the inputs."""
+def check_report(path: str | None, inputs: Sequence[str | None], quarantine: str | None = None) -> None:
+    """Raise a UsageError unless a report can be drawn and written, over no input and not over the quarantine."""
     from importlib.util import find_spec
 
     from ..training.run import OutputError, check_output
@@ -68,7 +68,7 @@ def check_report(path: str | None, inputs: Sequence[str | None]) -> None:
         check_output(path, "a report")
     except OutputError as error:
         raise UsageError(f"--report {error}") from None
-    check_places({"--report": path}, inputs)
+    check_places({"--quarantine": quarantine, "--report": path}, inputs)
 
 
 def collector_of(owner: Model | BaseSession) -> Collector | None:
