@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from proxstream import cli
+from proxstream.training.session import Session
 
 from ..browser import check_light_and_dark, look_at, prefer
 from ..training.training_cases import clicks
@@ -215,6 +216,35 @@ def test_a_model_that_is_up_to_date_has_a_page_of_its_history(run: Any) -> None:
     done = run(*command)
     assert done.err == "m.psm is up to date, nothing to do\nreport written to run.html\n"
     assert titles(Path("run.html")) == ["Progressive loss", "Non-zeros"]
+
+
+def test_a_resumed_run_says_which_rows_its_residuals_are_of(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers(Path("numbers.svm"), 600)
+    command = ("train", "numbers.svm", "-o", "m.psm", "--loss", "squared", "--chunk-bytes", "4096", "--resume")
+    learn_chunk = Session._learn_chunk
+
+    def stop_after(session: Session, *chunk: Any) -> None:
+        learn_chunk(session, *chunk)
+        session.stop()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Session, "_learn_chunk", stop_after)
+        assert run(*command).code == 130
+    assert run(*command, "--report", "run.html").code == 0
+    assert titles(Path("run.html")) == ["Progressive loss", "Non-zeros", *NUMBERS]
+    text = Path("run.html").read_text(encoding="utf-8")
+    assert "in the first pass since the run was resumed." in text
+    rows = int(re.search(r"All rows \((\d+)\)", text)[1])  # type: ignore[index]
+    assert 300 < rows < 600
+
+
+@pytest.mark.parametrize(("loss", "figures"), [("logistic", BINARY), ("squared", [])])
+def test_a_run_on_a_cluster_has_a_page(run: Any, client: Any, loss: str, figures: list[str]) -> None:
+    data = "clicks.svm" if loss == "logistic" else str(numbers(Path("numbers.svm")))
+    path = str(Path(data).absolute())
+    options = ("--cluster", client.scheduler.address, "--loss", loss, "--report", "run.html")
+    assert run("train", path, "-o", "m.psm", *options).code == 0
+    assert titles(Path("run.html")) == ["Progressive loss", "Non-zeros", *figures]
 
 
 def test_a_history_without_lines_still_has_a_curve(run: Any) -> None:

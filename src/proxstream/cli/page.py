@@ -56,12 +56,12 @@ HIDDEN = (
 
 def check_report(path: str | None, inputs: Sequence[str | None], quarantine: str | None = None) -> None:
     """Raise a UsageError unless a report can be drawn and written, over no input and not over the quarantine."""
+    if path is None:
+        return
     from importlib.util import find_spec
 
     from ..training.run import OutputError, check_output
 
-    if path is None:
-        return
     if find_spec("matplotlib") is None:
         raise UsageError("--report needs matplotlib: pip install 'proxstream[report]'")
     try:
