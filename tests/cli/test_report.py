@@ -90,6 +90,8 @@ def test_a_page_of_two_classes_and_of_its_evaluation(run: Any, browser: Any) -> 
     assert titles(Path("run.html")) == ["Progressive loss", "Non-zeros", *BINARY]
     assert headings(Path("run.html")) == ["Learning", "Predictions", "Weights", "Measures", "Settings and data"]
     look_at(browser, Path("run.html").absolute(), 6)
+    loaded = browser.execute_script("return performance.getEntriesByType('resource').map(entry => entry.name)")
+    assert all(name.startswith("data:") for name in loaded)
     check_light_and_dark(browser)
     text = words_of(browser)
     facts = run("evaluate", "m.psm", "clicks.svm", "--json", "--report", "eval.html")

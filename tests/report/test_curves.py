@@ -145,6 +145,14 @@ def test_a_histogram_leaves_far_values_to_its_outermost_bars() -> None:
     assert found.sum() == len(values)
 
 
+def test_a_rare_class_has_its_own_tails_in_a_histogram() -> None:
+    values = np.linspace(-5.0, 5.0, 1001)
+    weights = np.stack((1e6 * (values < 0.0), 1.0 * (values > 2.0)), axis=1)
+    edges, found = curves.histogram(values, weights)
+    assert edges[-1] > 4.9
+    assert found[1, -1] < 0.1 * found[1].sum()
+
+
 def test_a_thinned_curve_keeps_its_ends_and_leaves_no_gap() -> None:
     scores, y, _ = rows(1, 20_000)
     full = curves.roc(counts(scores, y))

@@ -155,6 +155,13 @@ def test_the_learning_curve_has_the_losses_and_a_log_axis() -> None:
     assert "Best constant: 0.6; held-out rows: 0.52." in CASES["learning"].caption
 
 
+def test_the_learning_curve_is_not_squeezed_by_losses_of_single_rows() -> None:
+    since = [1e-9, 50.0, *DECAY[2:]]
+    low, high = drawn(figures.learning_curve(TWOS, DECAY, since, {"best constant": 0.6})).axes[0].get_ylim()
+    assert 0.45 < low < min(DECAY)
+    assert max(DECAY) < high < 0.75
+
+
 def test_a_long_curve_is_thinned_evenly_on_its_log_axis() -> None:
     x = line(drawn(CASES["learning-many"]), "mean so far").get_xdata()
     assert len(x) <= figures.POINTS

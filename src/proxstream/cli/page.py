@@ -37,6 +37,7 @@ NAMES = {
     "auc_error": "error of AUC at most",
     "best_constant": "best constant prediction",
     "best_constant_loss": "loss of best constant",
+    "brier_score": "Brier score",
     "f1": "F1",
     "held_out_loss": "held-out loss",
     "macro_f1": "macro F1",

@@ -100,19 +100,24 @@ def histogram(values: Array, weights: Array, bars: int = 40, limits: tuple[float
     weights : array of shape (n, series)
     bars : int
     limits : pair of floats, optional
-        The first and the last edge; by default the outermost bars begin at quantiles `TAIL` and 1 - `TAIL`.
+        The first and the last edge; by default all series have their quantiles `TAIL` and 1 - `TAIL` between them.
     """
-    low, high = limits or _limits(values, weights.sum(axis=1))
+    low, high = limits or _limits(values, weights)
     edges = np.linspace(low, high, bars + 1)
     place = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, bars - 1)
     return Histogram(edges, np.stack([np.bincount(place, series, bars) for series in weights.T]))
 
 
 def _limits(values: Array, weights: Array) -> tuple[float, float]:
-    """Return the quantiles `TAIL` and 1 - `TAIL`, apart from each other and wide enough for their bins."""
-    total = np.cumsum(weights)
-    last = len(values) - 1
-    low, high = (float(values[min(int(np.searchsorted(total, q * total[-1])), last)]) for q in (TAIL, 1.0 - TAIL))
+    """Return limits of the quantiles `TAIL` and 1 - `TAIL` of all series, apart and wide enough for their bins."""
+    totals = np.cumsum(weights, axis=0).T
+    ends = [
+        values[min(int(np.searchsorted(total, share * total[-1])), len(values) - 1)]
+        for total in totals
+        for share in (TAIL, 1.0 - TAIL)
+        if total[-1] > 0.0
+    ]
+    low, high = (float(min(ends)), float(max(ends))) if ends else (0.0, 0.0)
     width = max(high - low, 0.02 * max(abs(low), abs(high)), 1e-6)
     middle = (low + high) / 2.0
     return middle - 0.52 * width, middle + 0.52 * width

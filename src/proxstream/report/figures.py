@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 SIZE = (3.7, 2.8)
 SQUARE = (3.7, 3.3)
 TALL = (3.7, 3.7)
-WIDE = 30.0  # a ratio of largest to smallest value from which an axis is logarithmic
 POINTS = 400  # of a curve at most
 
 
@@ -49,7 +48,7 @@ def learning_curve(
         for (name, loss), style in zip(lines.items(), ("--", ":"), strict=False):
             axes.axhline(loss, color=SOFT, linestyle=style, linewidth=1.2, label=name)
         _log_rows(axes)
-        _log_if_wide(axes, [*means, *since, *lines.values()])
+        _focus(axes, [*means, *lines.values()])
         axes.set(xlabel="rows", ylabel="loss")
         _legend(canvas)
 
@@ -172,8 +171,8 @@ def calibration_plot(groups: Sequence[tuple[float, float, float]], edges: Array,
 
     caption = (
         "Share of positive rows against mean probability, in groups of rows of about "
-        f"{text(float(np.mean([w for w, *_ in groups])))} in weight each. On the dashed line a probability is what it "
-        "says. Below, how often each probability is predicted."
+        f"{text(float(np.mean([w for w, *_ in groups])))} in weight each; dashed, a perfectly calibrated model. Below, "
+        "how often each probability is predicted; the last bar has also what is above it."
     )
     return Figure("calibration", "Calibration", caption, draw, TALL)
 
@@ -303,11 +302,25 @@ def _log_rows(axes: Axes) -> None:
     _log_ticks(axes.xaxis)
 
 
-def _log_if_wide(axes: Axes, values: Sequence[float] | Array) -> bool:
-    """Make the y axis logarithmic if the values are positive and far apart."""
+def _focus(axes: Axes, values: Sequence[float]) -> None:
+    """Let the y axis show the range of these values, even if others are beyond it."""
+    shown = [value for value in values if np.isfinite(value)]
+    low, high = min(shown, default=0.0), max(shown, default=0.0)
+    if low == high:
+        return
+    if _log_if_wide(axes, shown, ratio=5.0):
+        margin = (high / low) ** 0.07
+        axes.set_ylim(low / margin, high * margin)
+    else:
+        margin = 0.07 * (high - low)
+        axes.set_ylim(low - margin, high + margin)
+
+
+def _log_if_wide(axes: Axes, values: Sequence[float] | Array, ratio: float = 30.0) -> bool:
+    """Make the y axis logarithmic if the values are positive, and the largest is `ratio` times the smallest."""
     there = np.asarray(values, np.float64)
     there = there[np.isfinite(there)]
-    wide = len(there) > 0 and float(there.min()) > 0.0 and float(there.max() / there.min()) >= WIDE
+    wide = len(there) > 0 and float(there.min()) > 0.0 and float(there.max() / there.min()) >= ratio
     if wide:
         axes.set_yscale("log")
         _log_ticks(axes.yaxis, few=float(there.max() / there.min()) < 1000.0)
