@@ -14,6 +14,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure as Canvas
 
 from proxstream.report import curves, figures
+from proxstream.report.axes import POINTS
 from proxstream.report.drawing import SHADES, THEMED, themed, with_shades
 from proxstream.report.records import Figure
 
@@ -31,6 +32,7 @@ CASES = {
     "learning": figures.learning_curve(TWOS, DECAY, DECAY, {"best constant": 0.6, "held-out rows": 0.52}),
     "learning-one-row": figures.learning_curve([1], [0.7], [0.7], {}),
     "learning-wide": figures.learning_curve(TWOS, [10.0**i for i in range(-8, 13)], [NAN] * 21, {"best constant": 1.0}),
+    "learning-extreme": figures.learning_curve([1, 2], [1e100, 1e-100], [1e100, 1e-100], {}),
     "learning-many": figures.learning_curve(range(1, 20_001), [0.5] * 20_000, [0.5] * 20_000, {}),
     "learning-zero": figures.learning_curve(TWOS, [0.0] * 21, [NAN] * 21, {"best constant": 0.0}),
     "passes": figures.pass_curve([0.5, 0.4, 0.35], [0.52, 0.5, 0.51], 2),
@@ -164,7 +166,7 @@ def test_the_learning_curve_is_not_squeezed_by_losses_of_single_rows() -> None:
 
 def test_a_long_curve_is_thinned_evenly_on_its_log_axis() -> None:
     x = line(drawn(CASES["learning-many"]), "mean so far").get_xdata()
-    assert len(x) <= figures.POINTS
+    assert len(x) <= POINTS
     assert (x[0], x[-1]) == (1, 20_000)
     assert (np.diff(np.log(x[100:])) < 0.1).all()
 

@@ -8,6 +8,7 @@
 | `curves`   | ROC, precision-recall, calibration and histograms from counts, without matplotlib              |
 | `collect`  | what a stream of predictions leaves in bounded memory: a sample, residuals, a confusion matrix |
 | `figures`  | one function per figure, from numbers to a `Figure`                                            |
+| `axes`     | scales, ticks and legends that figures share                                                   |
 | `drawing`  | the house style, and a `Figure` as PNG and SVG                                                 |
 | `sections` | the parts of a report: learning, predictions, weights, facts                                   |
 | `page`     | HTML: tables, facts, figures, and the page around them                                         |
