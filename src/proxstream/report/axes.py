@@ -55,15 +55,15 @@ def log_if_wide(axes: Axes, values: Sequence[float] | Array, ratio: float = 30.0
     if decades < math.log10(ratio):
         return False
     axes.set_yscale("log")
-    log_ticks(axes.yaxis, few=decades < 3.0)
+    log_ticks(axes.yaxis, (1, 1.5, 2, 3, 5, 7) if decades < 1.0 else (1, 2, 5) if decades < 3.0 else (1,))
     return True
 
 
-def log_ticks(axis: Axis, *, few: bool = False) -> None:
-    """Set plain ticks at powers of ten and, where these are few, also at 2 and 5 times these."""
+def log_ticks(axis: Axis, digits: tuple[float, ...] = (1,)) -> None:
+    """Set plain ticks at these digits times powers of ten."""
     from matplotlib.ticker import LogLocator, NullLocator
 
-    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if few else (1.0,), numticks=8))
+    axis.set_major_locator(LogLocator(subs=digits, numticks=8))
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(short)
 
@@ -123,6 +123,6 @@ def short(value: float, place: float = 0.0) -> str:
     ('0', '250', '20k', '1.5M', '3G', '0.5')
     """
     for size, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if abs(value) >= size:
+        if 1000.0 * size > abs(value) >= size:
             return f"{value / size:g}{unit}"
     return f"{value:g}"

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 SIZE = (3.7, 2.8)
 SQUARE = (3.7, 3.3)
 TALL = (3.7, 3.7)
+RING: dict[str, Any] = {"marker": "o", "markersize": 9.0, "markerfacecolor": "none", "linestyle": "none"}
+RING |= {"markeredgecolor": ORANGE, "markeredgewidth": 2.0, "clip_on": False}
 
 
 def learning_curve(
@@ -60,7 +62,7 @@ def learning_curve(
         for (name, loss), style in zip(lines.items(), ("--", ":"), strict=False):
             axes.axhline(loss, color=SOFT, linestyle=style, linewidth=1.2, label=name)
         log_rows(axes)
-        focus(axes, [*means, *lines.values()])
+        focus(axes, [*means, *since[-3:], *lines.values()])
         axes.set(xlabel="rows", ylabel="loss")
         legend_below(canvas)
 
@@ -283,8 +285,7 @@ def path_plot(
         below.plot(x, count, color=BLUE, marker="o")
         for axes, values in ((above, loss), (below, count)):
             axes.axvline(x[at], color=ORANGE, linestyle=":", linewidth=1.2)
-            ring: dict[str, Any] = {"marker": "o", "markersize": 9.0, "markerfacecolor": "none", "linestyle": "none"}
-            axes.plot(x[at], values[at], **ring, markeredgecolor=ORANGE, markeredgewidth=2.0, label="chosen")
+            axes.plot(x[at], values[at], **RING, label="chosen")
         above.set(xscale="log", ylabel="loss")
         log_ticks(below.xaxis)
         if not log_if_wide(below, count):
