@@ -105,6 +105,7 @@ def test_a_page_of_two_classes_and_of_its_evaluation(run: Any, browser: Any) -> 
     assert f"{measured['auc']:.4f}"[:6] in text
     assert f"The area under the curve is {measured['auc']:.4g}" in text
     assert "calibration error" in text
+    assert "rows per second" in text
     assert run("evaluate", "m.psm", "clicks.svm", "--json").out == facts.out
 
 

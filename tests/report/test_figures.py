@@ -83,6 +83,7 @@ def texts(canvas: Canvas) -> list[tuple[str, Any]]:
     return [(one.get_text(), one.get_window_extent(renderer)) for one in seen]
 
 
+@pytest.mark.default_cases(10)
 @pytest.mark.parametrize("name", CASES)
 def test_no_text_covers_another_or_leaves_the_figure(name: str) -> None:
     canvas = drawn(CASES[name])
@@ -97,6 +98,7 @@ def test_no_text_covers_another_or_leaves_the_figure(name: str) -> None:
             assert not box.padded(-0.5).overlaps(other.padded(-0.5)), (words, others)
 
 
+@pytest.mark.default_cases(8)
 @pytest.mark.parametrize("name", CASES)
 def test_a_figure_is_small_and_needs_nothing_from_elsewhere(name: str) -> None:
     svg = themed(CASES[name])

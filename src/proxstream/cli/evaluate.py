@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from .command import command
 from .common import BadRows, Labelled, facts, open_data, print_json, show, table
 from .options import AS_JSON, BAD_ROWS, DATA, FORMAT, INDEX_BASE, MODEL, REPORT
@@ -40,6 +42,7 @@ def evaluate(
     fitted = load_model(model)
     found = metrics_of(fitted)
     seen = None if report is None else collector_of(fitted)
+    started = time.perf_counter()
     with open_data(fitted, data, format, one_based, bad=bad, labelled=True) as stream:
         rows = Labelled(fitted, stream, skip=bad.skip)
         for chunk in rows.chunks():
@@ -47,6 +50,7 @@ def evaluate(
             found.add(scores, chunk.rows.y, chunk.rows.c, chunk.qid)
             if seen is not None:
                 seen.add(scores, chunk.rows.y, chunk.rows.c)
+    seconds = time.perf_counter() - started
     measured, tables = found.facts(), found.tables()
     if bad.skip:
         measured = {"rows": measured.pop("rows"), "skipped": rows.skipped, **measured}
@@ -57,7 +61,10 @@ def evaluate(
     if json:
         listed = {t.title: [dict(zip(t.columns, row, strict=True)) for row in t.rows] for t in tables}
         print_json(measured | listed)
-        return
-    show(facts(measured.items()))
-    for t in tables:
-        show(["", f"# {t.title}", *table(t.columns, t.rows)])
+    else:
+        show(facts(measured.items()))
+        for t in tables:
+            show(["", f"# {t.title}", *table(t.columns, t.rows)])
+    if report is not None:
+        speed = {"seconds": seconds, "rows_per_second": measured["rows"] / max(seconds, 1e-9)}
+        write_evaluation(report, fitted, (model, data), measured | speed, found, seen)

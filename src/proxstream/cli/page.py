@@ -174,7 +174,7 @@ def write_evaluation(
         "How the model learned": sections.learning(model.history, model.summary),
         "Settings and data": sections.making(
             shlex.join(["proxstream", "evaluate", file, *_few(data)]),
-            {**_settings(model), "data": ", ".join(_few(data)), **_place()},
+            {**_settings(model), "data": ", ".join(_few(data)), **_speed(facts), **_place()},
         ),
     }
     lead = f"Measured on {', '.join(_few(data))}."
@@ -242,17 +242,16 @@ def _settings(model: Model) -> dict[str, str]:
 
 
 def _speed(facts: Mapping[str, Any]) -> dict[str, str]:
-    """Return how long it took, if it was measured."""
-    if "seconds" not in facts:
-        return {}
-    shown = [f"{facts['seconds']:,.2f} s"]
-    if "rows_per_second" in facts:
-        shown += [f"{facts['rows_per_second']:,.0f} rows/s", f"{facts['megabytes_per_second']:,.1f} MB/s"]
-    return {
-        "time": ", ".join(shown),
-        "read": f"{facts['bytes'] / 1e6:,.2f} MB",
-        "model size": cell(facts["model_bytes"]),
-    }
+    """Return how long it took and how much was read and written, as far as it was measured.
+
+    >>> _speed({"seconds": 2.0, "rows_per_second": 1234.5, "rows": 2469})
+    {'time': '2.00 s, 1,234 rows/s'}
+    """
+    forms = {"seconds": "{:,.2f} s", "rows_per_second": "{:,.0f} rows/s", "megabytes_per_second": "{:,.1f} MB/s"}
+    shown = {"time": ", ".join(form.format(facts[name]) for name, form in forms.items() if name in facts)}
+    if "bytes" in facts:
+        shown |= {"read": f"{facts['bytes'] / 1e6:,.2f} MB", "model size": f"{facts['model_bytes']:,} bytes"}
+    return {name: value for name, value in shown.items() if value}
 
 
 def _place() -> dict[str, str]:
