@@ -18,6 +18,7 @@ NAMES = (
     "fuzz_model",
     "cluster",
     "row_cache",
+    "path",
 )
 
 if len(sys.argv) < 2 or sys.argv[1] not in NAMES:
