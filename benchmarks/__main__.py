@@ -19,6 +19,7 @@ NAMES = (
     "cluster",
     "row_cache",
     "standardize",
+    "path",
 )
 
 if len(sys.argv) < 2 or sys.argv[1] not in NAMES:

@@ -1,0 +1,130 @@
+"""K strengths in one pass: their time over that of one model, and what is chosen on real streams.
+
+    python -m benchmarks path [--rounds 5] [--rows 200000]
+    python -m benchmarks path --data FOLDER [--rows 30000]
+
+The first measures the time of 8 and of 16 strengths learned side by side at 2^20 features, over that of one model of
+the same algorithm: medians of alternating runs of one process. The bars are 4 and 8.
+
+The second learns the sets of `kept_sets`, shuffled, in one pass with strengths=None, and chooses by progressive losses
+alone. Beside the choices "best" and "1se" is the strength that is best in hindsight on held-out rows, which no choice
+has seen.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.table import Table
+
+import proxstream as ps
+from proxstream.data.rowblock import RowBlock, as_block
+from proxstream.learner.learner import Learner
+from proxstream.learner.path import PathLearner
+
+from . import data, harness, kept_sets
+from .harness import Contestant
+from .online import touch
+
+ALGORITHMS = {
+    "AutoFTRL": ps.AutoFTRL(scale="feature"),
+    "AutoFTRL global": ps.AutoFTRL(scale="global"),
+    "FTRLProximal": ps.FTRLProximal(alpha=0.5),
+    "AdaGrad": ps.AdaGrad(),
+    "RDA": ps.RDA(),
+}
+BARS = {8: 4.0, 16: 8.0}
+
+
+def contestant(algorithm: Any, rows: RowBlock, n_features: int, count: int) -> Callable[[], Any]:
+    """Return the preparation of one model, or of a path of `count` strengths."""
+
+    def prepare() -> Callable[[], dict[str, Any]]:
+        settings = {"n_features": n_features, "dtype": np.float32}
+        learner: Learner = (
+            Learner(algorithm, "logistic", ps.L1(1e-6), **settings)
+            if count == 1
+            else PathLearner(algorithm, "logistic", strengths=np.geomspace(1e-3, 1e-7, count), **settings)
+        )
+        learner.engine.state[:] = 0.0  # memory that is really there
+
+        def run() -> dict[str, Any]:
+            learner.learn(rows, undo=False)
+            return {}
+
+        return run
+
+    return prepare
+
+
+def measure_times(rows: int, rounds: int) -> tuple[list[Table], dict[str, Any]]:
+    """Return tables and ratios of every algorithm."""
+    stream = data.zipf(rows)
+    block = as_block(stream.X, stream.y, dtype=np.float32)
+    tables, figures = [], {}
+    for name, algorithm in ALGORITHMS.items():
+        raced = [
+            Contestant(f"{name}, {count} strengths", contestant(algorithm, block, stream.X.shape[1], count))
+            for count in (1, *BARS)
+        ]
+        harness.race(raced, rounds, lambda: touch(stream))
+        tables.append(harness.table(f"{name}: {stream.name}", raced, stream.X.nnz))
+        ratios = {count: one.median / raced[0].median for count, one in zip(BARS, raced[1:], strict=True)}
+        figures[name] = {
+            "seconds": {one.name: one.seconds for one in raced},
+            "times one model": ratios,
+            "within the bar": {count: ratios[count] <= bar for count, bar in BARS.items()},
+        }
+    return tables, figures
+
+
+def choices(one: kept_sets.Kept) -> dict[str, Any]:
+    """Return loss and non-zeros of the choices on a set, and of the best strength in hindsight."""
+    mixed = kept_sets.shuffled(one)
+    path = ps.StreamPathClassifier().fit(mixed.X.astype(np.float32), mixed.y)
+    nonzeros, losses = path.nnz_, path._learner.choose
+    places = {rule: losses(rule) for rule in ("best", "1se")}
+    path.validate(mixed.new.astype(np.float32), mixed.new_y)
+    held_out = np.array([entry.held_out_loss for entry in path.table()])
+    places["hindsight"] = int(np.argmin(held_out))
+    found = {
+        name: {"strength": float(path.strengths_[k]), "loss": float(held_out[k]), "nonzeros": int(nonzeros[k])}
+        for name, k in places.items()
+    }
+    found["best over hindsight"] = found["best"]["loss"] / found["hindsight"]["loss"] - 1.0
+    found["1se over best, non-zeros"] = found["1se"]["nonzeros"] / max(found["best"]["nonzeros"], 1)
+    return found
+
+
+def choice_table(found: dict[str, Any]) -> Table:
+    """Return one line per set."""
+    columns = ("hindsight", "best", "above hindsight", "1se", "non-zeros: hindsight", "best", "1se", "1se / best")
+    out = Table("", *columns, title="Held-out log loss and non-zeros of chosen strengths", title_justify="left")
+    for column in out.columns[1:]:
+        column.justify = "right"
+    for name, one in found.items():
+        rules = [one[rule] for rule in ("hindsight", "best", "1se")]
+        hindsight, best, sparse = (f"{rule['loss']:.4f}" for rule in rules)
+        counts = [f"{rule['nonzeros']:,}" for rule in rules]
+        shares = f"{100 * one['best over hindsight']:.2f}%", f"{one['1se over best, non-zeros']:.2f}"
+        out.add_row(name, hindsight, best, shares[0], sparse, *counts, shares[1])
+    return out
+
+
+def main(arguments: list[str]) -> None:
+    """Run the benchmark."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks path")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rows", type=int)
+    parser.add_argument("--data", type=Path, help="folder of real sets, see kept_sets")
+    options = parser.parse_args(arguments)
+    if options.data is None:
+        tables, figures = measure_times(options.rows or 200_000, options.rounds)
+        harness.save("path", tables, figures)
+        return
+    found = {one.name: choices(one) for one in kept_sets.load(options.data, options.rows or 30_000)}
+    harness.save("path_choices", [choice_table(found)], found)
