@@ -21,6 +21,7 @@ from ..learner.divergence import check_finite
 from ..learner.learner import Learner
 from ..learner.path import PathLearner
 from ..models.model import Model
+from ..models.path import ModelPath
 from . import holdout, report
 from .base_session import BaseSession, NoRowsError, under
 from .checkpoint import CheckpointStore
@@ -143,9 +144,17 @@ class BaseRun:
             features=None if spec is None else spec.to_json(),
             names=names,
             reading=self._reading(),
-            history=[report.as_record(entry) for entry in _merge(session.lines, session.passes)],
+            history=_history(session),
             summary={**self.summary, "options": self.config.command_line(), **self._origin()},
+            path=self._kept_path(),
         )
+
+    def _kept_path(self) -> ModelPath | None:
+        """Return the models of all strengths if they are to be stored."""
+        session = self.session
+        if not self.config.keep_path or not isinstance(session, PathSession) or session.path is None:
+            return None
+        return ModelPath(session.path, [_history(member) for member in session.members], session.held_out)
 
     def _features_and_names(self) -> tuple[FeatureSpec | None, dict[str, Array]]:
         """Return how features are made, None where they are numbers, and their names."""
@@ -365,9 +374,10 @@ def _restored(spec: FeatureSpec, dtype: str, arrays: Mapping[str, Array]) -> Fea
     return made
 
 
-def _merge(lines: Sequence[Line], passes: Sequence[Pass]) -> list[Line | Pass]:
-    """Return lines and passes in the order of their reports: a pass after its own lines."""
-    return sorted([*lines, *passes], key=lambda entry: entry.number)
+def _history(session: BaseSession) -> list[dict[str, Any]]:
+    """Return lines and passes as records, in the order of their reports: a pass after its own lines."""
+    entries: list[Line | Pass] = sorted([*session.lines, *session.passes], key=lambda entry: entry.number)
+    return [report.as_record(entry) for entry in entries]
 
 
 def check_output(path: str, what: str = "a model") -> None:
