@@ -30,6 +30,7 @@ COMMANDS = {
     "predict": "Predict each row: one line per row.",
     "evaluate": "Measure a model on labelled data.",
     "inspect": "Show the contents of a model file.",
+    "choose": "Choose a strength of the penalty among those stored in a model.",
     "certify": "Bound how far a model is from the optimum.",
     "convert": "Convert data between formats, or export a model.",
     "reproduce": "Run an experiment of the papers and compare the results.",

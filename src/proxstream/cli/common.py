@@ -85,6 +85,22 @@ class BadRows(NamedTuple):
         return bad_row_options(*self)
 
 
+def load_strength(path: str, strength: float | None) -> Model:
+    """Return the model of a file; if a strength is given, its model, which must be stored beside the chosen one."""
+    from ..models.file import load_model
+
+    model = load_model(path)
+    return model if strength is None else choose_model(model, path, f"--strength {strength:g}", strength=strength)
+
+
+def choose_model(model: Model, path: str, option: str, **rule: Any) -> Model:
+    """Return the model that a rule chooses; a UsageError names its option and the file."""
+    try:
+        return model.choose(**rule)
+    except ValueError as error:
+        raise UsageError(f"{option}: {path}: {error}") from None
+
+
 def open_data(
     model: Model,
     data: Sequence[str],

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 
 from .command import command
-from .common import BadRows, Labelled, facts, open_data, print_json, show, table
-from .options import AS_JSON, BAD_ROWS, DATA, FORMAT, INDEX_BASE, MODEL, REPORT
+from .common import BadRows, Labelled, facts, load_strength, open_data, print_json, show, table
+from .options import AS_JSON, BAD_ROWS, DATA, FORMAT, INDEX_BASE, MODEL, REPORT, STRENGTH
 from .page import check_report, collector_of, write_evaluation
 
 EPILOG = """\b
@@ -17,12 +17,13 @@ Examples:
 """
 
 
-@command(EPILOG, [MODEL, DATA], [FORMAT, INDEX_BASE, *BAD_ROWS, AS_JSON, REPORT])
+@command(EPILOG, [MODEL, DATA], [FORMAT, INDEX_BASE, STRENGTH, *BAD_ROWS, AS_JSON, REPORT])
 def evaluate(
     model: str,
     data: tuple[str, ...],
     format: str | None,
     one_based: bool | None,
+    strength: float | None,
     on_error: str,
     quarantine: str | None,
     json: bool,
@@ -34,12 +35,11 @@ def evaluate(
     and R2. Ranking: NDCG and pair accuracy. Rows count by their weights.
     """
     from ..data.metrics import metrics_of
-    from ..models.file import load_model
 
     bad = BadRows(on_error, quarantine)
     bad.check([model, *data])
     check_report(report, [model, *data], quarantine)
-    fitted = load_model(model)
+    fitted = load_strength(model, strength)
     found = metrics_of(fitted)
     seen = None if report is None else collector_of(fitted)
     started = time.perf_counter()

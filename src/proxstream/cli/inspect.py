@@ -10,6 +10,7 @@ from click import Option
 from .command import command
 from .common import facts, print_json, show, table
 from .options import AS_JSON, MODEL, Integer
+from .path_table import path_table
 
 if TYPE_CHECKING:
     from ..models.model import Model
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 # First columns of the history; others follow by name.
 FIRST = ("pass", "epoch", "rows", "mean_loss", "since_last", "held_out_loss", "label", "prediction", "features")
 # Entries of the summary for the machine only.
-HIDDEN = ("end_of_input",)
+HIDDEN = ("end_of_input", "path")
 
 EPILOG = """\b
 Examples:
@@ -57,6 +58,9 @@ def inspect(model: str, top: int, json: bool) -> None:
     if fitted.history:
         columns = sorted({name for line in fitted.history for name in line}, key=_place)
         show(["", "# history", *table(columns, [[line.get(name) for name in columns] for line in fitted.history])])
+    if fitted.summary.get("path"):
+        stored = "all models are in the file" if fitted.path else "the chosen model is in the file"
+        show(["", f"# path: {stored}", *path_table(fitted.summary["path"], fitted.summary["strength"])])
     if fitted.summary:
         summary = fitted.summary.items()
         show(["", "# summary", *facts((name, value) for name, value in summary if name not in HIDDEN)])

@@ -54,6 +54,12 @@ MAX_FEATURES = Option(
     help="Numbered features: reject an index of N or more.",
 )
 REPORT = Option(["--report"], **FILE_NAME, help="Write an HTML page with figures; needs matplotlib.")
+STRENGTH = Option(
+    ["--strength"],
+    type=Number(0.0),
+    metavar="LAM",
+    help="Of several stored strengths this one. [default: the chosen one]",
+)
 AS_JSON = Option(["--json"], is_flag=True, help="Print the result as JSON.")
 BAD_ROWS = (
     Option(["--on-error"], default="stop", metavar="stop|skip", help="Bad rows: stop with an error, or skip them."),

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from click import Option, UsageError
 
 from .command import command
-from .common import check_places, open_data
+from .common import check_places, load_strength, open_data
 from .errors import usage
-from .options import DATA, FILE_NAME, FORMAT, INDEX_BASE, MODEL
+from .options import DATA, FILE_NAME, FORMAT, INDEX_BASE, MODEL, STRENGTH
 
 if TYPE_CHECKING:
     from ..core.validation import Array
@@ -40,10 +40,17 @@ Examples:
         Option(["--output", "-o"], **FILE_NAME, help="Write to FILE, atomically. [default: stdout]"),
         FORMAT,
         INDEX_BASE,
+        STRENGTH,
     ],
 )
 def predict(
-    model: str, data: tuple[str, ...], predict: str, output: str | None, format: str | None, one_based: bool | None
+    model: str,
+    data: tuple[str, ...],
+    predict: str,
+    output: str | None,
+    format: str | None,
+    one_based: bool | None,
+    strength: float | None,
 ) -> None:
     """Predict each row: one line per row on stdout, without a header.
 
@@ -51,14 +58,13 @@ def predict(
     the positive class; with several classes, one per class, separated by commas.
     """
     from ..io.atomic import replacing
-    from ..models.file import load_model
     from ..models.model import OUTPUTS
 
     if predict not in OUTPUTS:
         raise UsageError(f"--predict must be one of {', '.join(OUTPUTS)}, got {predict!r}")
     path = None if output == "-" else output
     check_places({"-o": path}, [model, *data])
-    fitted = load_model(model)
+    fitted = load_strength(model, strength)
     with usage():
         fitted.check_output(predict)
     with open_data(fitted, data, format, one_based) as stream:

@@ -17,6 +17,7 @@ from typing import IO, TYPE_CHECKING, Any, Self
 
 from . import BORN
 from .bar import Bar, can_draw
+from .path_table import path_table
 
 if TYPE_CHECKING:
     from ..data.order import LabelOrder
@@ -79,7 +80,7 @@ class ProgressReport:
         self._names = {number: text for text, number in (config.label_texts or {}).items()}
         self._start = progress.all_rows, progress.n_bytes
         total = None if run.n_bytes is None else run.n_bytes * config.passes
-        self._table = ProgressTable(sys.stderr, several=config.passes > 1, total=total)
+        self._table = ProgressTable(sys.stderr, several=config.passes > 1, total=total, path=config.is_path)
         if self._file is not None:
             session = run.session
             known = {(line.number, line.rows, False) for line in session.lines}
@@ -107,6 +108,7 @@ class ProgressReport:
         held_out = _held_out(record)
         if not self.quiet and (held_out or run.config.passes > 1):
             more = f", held-out loss {held_out}" if held_out else ""
+            more += "" if math.isnan(ended.strength) else f" at strength {ended.strength:.3g}"
             self._table.write(f"pass {ended.number}: {ended.rows:,} rows, mean loss {ended.mean_loss:.6f}{more}")
         self._json({"ended": True, **record})
 
@@ -171,9 +173,16 @@ class ProgressReport:
             self._json({"summary": facts})
             if not self.quiet:
                 self._table.summary(_words(facts, self._names))
+                self._show_path(facts, run.remark)
         if self._page is not None:
             self._page.write(run, facts)
             self.note(f"report written to {self._page.path}")
+
+    def _show_path(self, facts: Mapping[str, Any], remark: str) -> None:
+        """Print the strengths that were learned, with the chosen one marked."""
+        if "path" in facts:
+            for line in ("", *path_table(facts["path"], facts["strength"]), *([remark] if remark else [])):
+                self._table.write(line)
 
     def _facts(self, run: BaseRun) -> dict[str, Any]:
         progress, seconds = run.session.progress, self._table.seconds
@@ -227,6 +236,8 @@ def _words(facts: dict[str, Any], names: Mapping[float, str]) -> dict[str, str]:
             shown[words] = _metric(name, facts[name])
     shown["held-out loss"] = _held_out(facts)
     shown["non-zeros"] = f"{facts['nonzeros']:,} of {facts['weights']:,}"
+    if "strength" in facts:
+        shown["l1 strength"] = f"{facts['strength']:g}, chosen among {len(facts['path'])}"
     shown["read"] = f"{facts['bytes'] / 1e6:,.2f} MB"
     shown["seconds"] = (
         f"{facts['seconds']:.2f}, plus {facts['start_seconds']:.2f} to start; {facts['rows_per_second']:,.0f} rows/s, "
@@ -279,6 +290,7 @@ COLUMNS = (
     ("predicted", 11),
     ("features", 10),
     ("non-zeros", 12),
+    ("l1", 11),
     ("rows/s", 11),
     ("MB/s", 8),
 )
@@ -294,11 +306,14 @@ class ProgressTable:
         Show the pass in a separate column.
     total : int, optional
         Bytes to read in all passes.
+    path : bool
+        Show the best strength so far.
     """
 
-    def __init__(self, file: IO[str], *, several: bool = False, total: int | None = None) -> None:
+    def __init__(self, file: IO[str], *, several: bool = False, total: int | None = None, path: bool = False) -> None:
         self._file, self._several, self._total = file, several, total
-        self._columns = COLUMNS[: _fitting(file, 4 * several)]
+        columns = [column for column in COLUMNS if path or column[0] != "l1"]
+        self._columns = columns[: _fitting(file, 4 * several, columns)]
         self._bar: Bar | None = None
         self._drawn = 0.0
         self._headed = False
@@ -323,6 +338,7 @@ class ProgressTable:
             _predicted(line.prediction, names),
             f"{line.features:,}",
             f"{line.nonzeros:,}",
+            *([] if math.isnan(line.strength) else [f"{line.strength:.3g}"]),
             f"{(all_rows - self._start_rows) / seconds:,.0f}",
             f"{(n_bytes - self._start_bytes) / seconds / 1e6:.2f}",
         )
@@ -375,14 +391,14 @@ class ProgressTable:
         return f"{number:>4}{row}" if self._several else row
 
 
-def _fitting(file: IO[str], taken: int) -> int:
+def _fitting(file: IO[str], taken: int, columns: Sequence[tuple[str, int]] = COLUMNS) -> int:
     """Return how many columns fit a terminal, `taken` characters apart."""
     try:
         room = os.get_terminal_size(file.fileno()).columns - taken
     except (OSError, ValueError):  # not a terminal: all of them
-        return len(COLUMNS)
-    widths = accumulate(width for _, width in COLUMNS)
-    return sum(width <= room for width in widths) if room > 0 else len(COLUMNS)
+        return len(columns)
+    widths = accumulate(width for _, width in columns)
+    return sum(width <= room for width in widths) if room > 0 else len(columns)
 
 
 def number(value: float) -> str:

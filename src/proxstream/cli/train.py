@@ -56,6 +56,7 @@ Examples:
   proxstream train clicks.svm -o model.psm
   proxstream train day1.vw.gz day2.vw.gz -o model.psm -b 20 --l1 1e-6
   proxstream train clicks.csv -o model.psm --label click --cross "site*device"
+  proxstream train clicks.svm -o model.psm --l1 auto --choose nnz=1000
   proxstream train clicks.svm -o model.psm --algorithm ftrl_proximal --alpha 0.5 --penalty-weight once
   proxstream train clicks.svm -o model.psm --passes 5 --holdout-every 10 --early-stop 1
   proxstream train clicks.svm -o model.psm --checkpoint 60s --resume
@@ -98,7 +99,10 @@ OPTIONS = {
                help="Algorithm: rda(gamma=2); certified loads all data."),
         Option(["--list"], is_flag=True, is_eager=True, expose_value=False, callback=_list,
                help="List the algorithms and their parameters."),
-        Option(["--l1"], default=0.0, metavar="LAM", help="Strength of the l1 penalty."),
+        Option(["--l1"], default="0", metavar="LAM|auto|LIST",
+               help="Strength of the l1 penalty; several are learned in one pass: auto, 1e-6,1e-5 or 1e-7:1e-3:9."),
+        Option(["--choose"], metavar="RULE", help="Of several: best, 1se, nnz=N or loss=1%. [default: 1se]"),
+        Option(["--keep-path"], is_flag=True, help="Of several: store all models, for proxstream choose."),
         Option(["--l2"], default=0.0, metavar="LAM", help="Strength of the l2 penalty, lam/2 |w|^2."),
         Option(["--penalty"], metavar="SUM", help="More penalties: 'nonnegative', 'berhu(0.1, 2)'."),
         Option(["--average"], is_flag=True, help="Predict with averaged weights."),
@@ -222,6 +226,7 @@ def _split(words: Sequence[str]) -> tuple[list[str], dict[str, str | bool]]:
 def _config(files: list[str], parameters: dict[str, str | bool], options: dict[str, Any]) -> TrainConfig:
     from ..io.features.spec import FeatureSpec
     from ..training.config import TrainConfig, parse_class_weights, parse_classes
+    from ..training.strengths import parse_strengths
 
     with usage():
         features = FeatureSpec(**feature_options(options))
@@ -230,6 +235,7 @@ def _config(files: list[str], parameters: dict[str, str | bool], options: dict[s
         values |= {"zero_based": not options["one_based"], "intercept": not options["no_intercept"]}
         values |= {"classes": parse_classes(options["classes"]) if options["classes"] else ()}
         values |= {"class_weight": parse_class_weights(options["class_weight"])}
+        values |= {"l1": parse_strengths(options["l1"])}
         return TrainConfig(**values)
 
 
@@ -339,6 +345,8 @@ def _run_on_cluster(
         raise UsageError("--algorithm certified cannot run on a cluster; use proxstream.cluster.DaskSDCAClassifier")
     for name in sorted(given & set(REFUSED)):
         raise UsageError(f"{_option(name)} does not apply to --cluster: {REFUSED[name]}")
+    if config.is_path:
+        raise UsageError("--cluster learns one strength; give one number to --l1")
     config = replace(config, features=replace(config.features, standardize=False))  # lanes would have their own means
     config, initial = _initial(config, given)
     with usage():

@@ -59,7 +59,7 @@ class LaneSession(BaseSession):
         positions = progress.positions if progress.number == self.progress.number else []
         return sum(at.relearned_loss for at in positions), sum(at.relearned_weight for at in positions)
 
-    def _drop_losses(self) -> None:
+    def _end_losses(self) -> None:
         """Do nothing: the learner of a lane has only the losses of the first pass."""
 
     def update_progress(self) -> None:

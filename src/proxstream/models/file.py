@@ -50,6 +50,7 @@ KINDS = {
     "certified_regressor": ("proxstream.estimators", "CertifiedRegressor"),
     "learner": ("proxstream.learner.learner", "Learner"),
     "model": ("proxstream.models.model", "Model"),
+    "model_path": ("proxstream.models.path", "ModelPath"),
     "path_learner": ("proxstream.learner.path", "PathLearner"),
     "sdca_classifier": ("proxstream.estimators", "SDCAClassifier"),
     "sdca_regressor": ("proxstream.estimators", "SDCARegressor"),

@@ -24,6 +24,7 @@ from ..io.features.spec import FeatureSpec
 from ..io.types import ALL_FEATURES
 from ..learner.frozen import FrozenEngine
 from ..learner.learner import Learner
+from .path import ModelPath
 
 if TYPE_CHECKING:
     from ..io import Stream
@@ -130,6 +131,8 @@ class Model:
         Lines of the training table and passes, without numbers that depend on the clock or the machine.
     summary : dict
         The summary of training, likewise.
+    path : ModelPath, optional
+        The models of other strengths that were learned beside this one.
 
     Examples
     --------
@@ -149,6 +152,7 @@ class Model:
     reading: dict[str, Any] = field(default_factory=dict)
     history: list[dict[str, Any]] = field(default_factory=list)
     summary: dict[str, Any] = field(default_factory=dict)
+    path: ModelPath | None = None
 
     def __post_init__(self) -> None:
         self.classes = tuple(label if isinstance(label, str) else float(label) for label in self.classes)
@@ -318,10 +322,26 @@ class Model:
         best = np.argmax(scores, axis=1) if scores.ndim == 2 else (scores > 0.0).astype(np.intp)
         return np.asarray(np.asarray(self.classes)[best])
 
+    # ---- several strengths
+
+    def choose(self, rule: str | None = None, **rules: Any) -> Model:
+        """Return the model of the strength that a rule chooses, where others are stored beside this one.
+
+        Parameters
+        ----------
+        rule : {"best", "1se"}, optional
+        **rules : strength=, nnz= or loss_within=
+            In place of a rule: see `PathLearner.choose`.
+        """
+        if self.path is None:
+            raise ValueError("has no other strengths; train with --keep-path")
+        return self.path.model(self, self.path.choose(rule, **rules))
+
     # ---- model files
 
     def __proxstream_save__(self, weights_only: bool) -> dict[str, Any]:
         return {
+            **({} if self.path is None else {"path": self.path}),
             "learner": self.learner,
             "classes": list(self.classes),
             "features": self.features,
@@ -346,12 +366,24 @@ class Model:
             )
         integer("min_index", parts["reading"].get("min_index", 0), low=0)
         truth("zero_based", parts["reading"].get("zero_based", True))
+        _check_path(parts.get("path"), parts["summary"])
         if parts["features"] is not None:
             FeatureSpec.from_json(parts["features"])
         _check_names(parts["names"])
         model = cls(**parts)
         model._standardizer  # noqa: B018 - raises where the statistics do not fit the columns
         return model
+
+
+def _check_path(path: Any, summary: Mapping[str, Any]) -> None:
+    """Raise an error for other strengths that do not fit the summary."""
+    if path is None:
+        return
+    if not isinstance(path, ModelPath):
+        raise TypeError(f"path of a model must be a path, got {type(path).__name__}")
+    facts = summary.get("path")
+    if not isinstance(facts, list) or len(facts) != len(path.histories) or not all(isinstance(f, dict) for f in facts):
+        raise ValueError(f"the summary of a model with {len(path.histories)} strengths must describe each")
 
 
 def _check_names(names: Mapping[str, Any]) -> None:

@@ -121,6 +121,16 @@ class BaseSession:
         return holdout.mean(self.loss_sums, self.progress.pass_start)
 
     @property
+    def strength(self) -> float:
+        """The strength that lines and passes are about; NaN unless there are several."""
+        return math.nan
+
+    @property
+    def path_summary(self) -> dict[str, Any]:
+        """What a summary has of several strengths; nothing where there is one."""
+        return {}
+
+    @property
     def progressive_loss(self) -> float:
         """The mean loss of predictions made before their rows were first learned, in this session."""
         return self.passes[0].mean_loss if self.passes else self.mean_loss
@@ -146,6 +156,7 @@ class BaseSession:
             prediction=math.nan if ranking else self.shown(report.prediction(self.learner.loss, scores[-1])),
             features=features,
             nonzeros=nonzeros,
+            strength=self.strength,
         )
         progress.last_line = sums
         self.lines.append(line)
@@ -160,12 +171,11 @@ class BaseSession:
         progress, learner, plan = self.progress, self.learner, self.plan
         if progress.rows == 0:
             raise NoRowsError("there are no rows to learn from")
-        ended = Pass(progress.number + 1, progress.rows, self.mean_loss, **(held_out or {}))
+        ended = Pass(progress.number + 1, progress.rows, self.mean_loss, **(held_out or {}), strength=self.strength)
         self.passes.append(ended)
         if self._on_pass is not None:
             self._on_pass(ended)
-        if progress.number > 0:
-            self._drop_losses()
+        self._end_losses()
         if plan.early_stop and holdout.is_best(self.passes):
             progress.best_pass, self.best = progress.number, learner.state_dict()
         waited = progress.number - progress.best_pass
@@ -179,9 +189,10 @@ class BaseSession:
             learner.load_state_dict(self.best)
             self.best = {}
 
-    def _drop_losses(self) -> None:
-        """Drop the losses of this pass from those of the learner, which are of rows seen for the first time."""
-        self.learner.loss_sums = self.progress.pass_start
+    def _end_losses(self) -> None:
+        """Drop the losses of a later pass from those of the learner, which are of rows seen for the first time."""
+        if self.progress.number > 0:
+            self.learner.loss_sums = self.progress.pass_start
 
     def measure(self, chunks: Iterable[Chunk], names: Sequence[str]) -> dict[str, float]:
         """Return the measures of chunks of these files, which are not learned."""
@@ -190,7 +201,11 @@ class BaseSession:
             (self._standardize(found.rows, False), found.take(chunk.qid), found.take(chunk.offset))
             for found, chunk in read
         )
-        return holdout.Measures(self.learner).add_rows(rows).facts()
+        return self._measure_rows(rows)
+
+    def _measure_rows(self, several: Iterable[holdout.Block]) -> dict[str, float]:
+        """Return the measures of rows that are not learned."""
+        return holdout.Measures(self.learner).add_rows(several).facts()
 
     # ---- state
 

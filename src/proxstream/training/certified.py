@@ -36,7 +36,7 @@ class CertifiedRun:
         self.parameters = defaults | {
             name: parsing.parse_option(name, text, defaults[name]) for name, text in config.parameters.items()
         }
-        self.penalty = parsing.penalty_from_options(config.l1, config.l2, config.penalty)
+        self.penalty = parsing.penalty_from_options(config.one_strength, config.l2, config.penalty)
         self.labels = config.labels()
         if self.labels.n_outputs > 1 and self.labels.loss.kind != "multiclass":
             raise ValueError(

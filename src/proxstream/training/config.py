@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
@@ -15,7 +14,7 @@ import numpy as np
 
 from ..core import losses, parsing, validation as checks
 from ..data.labels import text_numbers
-from ..data.offsets import needs_no_penalty, variance_power
+from ..data.offsets import variance_power
 from ..io import formats
 from ..io.bad_rows import BadRows, bad_row_options
 from ..io.features.spec import FeatureSpec
@@ -25,6 +24,8 @@ from ..learner.learner import Learner
 from ..models.model import Model
 from .base_session import Plan
 from .labels import Labels, make_labels
+from .option_words import label_text, option_words
+from .strengths import DEFAULT, Strengths, parse_choice
 
 # Fields that do not shape the model, and fields that `settings` expands into several options.
 NOT_SETTINGS = (
@@ -60,7 +61,9 @@ class TrainConfig:
     loss: str = "logistic"
     algorithm: str = "auto_ftrl"
     parameters: Mapping[str, str | bool] = field(default_factory=dict)
-    l1: float = 0.0
+    l1: Strengths = 0.0
+    choose: str | None = None
+    keep_path: bool = False
     l2: float = 0.0
     penalty: str | None = None
     passes: int = 1
@@ -107,6 +110,7 @@ class TrainConfig:
         self.checkpoint_interval()
         self._check_classes()
         self._check_holdout()
+        self._check_path()
         if self.features.offset is not None:
             variance_power(losses.get(self.loss))  # raises where the loss takes none
 
@@ -137,7 +141,7 @@ class TrainConfig:
         """Put the positive class last of two."""
         if kind != "binary" or len(self.classes) not in (0, 2):
             raise ValueError(f"--positive applies to two classes only, got loss {self.loss!r}")
-        names = [_label_text(label) for label in self.classes]
+        names = [label_text(label) for label in self.classes]
         if names and self.positive not in names:
             raise ValueError(f"--positive: unknown label {self.positive!r}; expected {' or '.join(names)}")
         if names and names[0] == self.positive:
@@ -177,6 +181,39 @@ class TrainConfig:
         if self.held_out_share and losses.get(self.loss).kind == "ranking":
             raise ValueError("a ranking loss needs --holdout-file: part of a query cannot be held out")
 
+    @property
+    def is_path(self) -> bool:
+        """Whether there are several strengths to choose from."""
+        return not isinstance(self.l1, (int, float))
+
+    @property
+    def one_strength(self) -> float:
+        """The strength of the l1 penalty; a ValueError if there are several."""
+        if not isinstance(self.l1, (int, float)):
+            raise ValueError("--l1 has several strengths; give one number")
+        return self.l1
+
+    def _check_path(self) -> None:
+        """Raise a ValueError for options that do not go with several strengths, or need them."""
+        several = "several strengths: --l1 auto, --l1 1e-6,1e-5,1e-4 or --l1 1e-7:1e-3:9"
+        if self.choose is not None:
+            parse_choice(self.choose)
+        if not self.is_path:
+            for name in ("choose", "keep_path"):
+                if getattr(self, name):
+                    raise ValueError(f"--{name.replace('_', '-')} needs {several}; got --l1 {self.l1:g}")
+            return
+        refused = {
+            f"--l2 {self.l2:g}": bool(self.l2),
+            f"--threads {self.threads}": self.threads > 1,
+            f"--offset {self.features.offset}": self.features.offset is not None,
+            "--algorithm certified": self.algorithm == "certified",
+            f"--loss {self.loss}": losses.get(self.loss).kind == "ranking",
+            "--keep-path --weights-only": self.keep_path and self.weights_only,
+        }
+        for name in (name for name, given in refused.items() if given):
+            raise ValueError(f"{name} does not go with {several}; give one number")
+
     def _check_shuffle(self) -> None:
         checks.integer("--shuffle-buffer", self.shuffle_buffer, low=0)
         if self.shuffle_buffer and losses.get(self.loss).kind == "ranking":
@@ -187,6 +224,7 @@ class TrainConfig:
         values = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in NOT_SETTINGS}
         values |= {"classes": list(self.classes), "class_weight": sorted(map(list, self.class_weight.items()))}
         features = self.features.to_json()
+        values["l1"] = list(self.l1) if isinstance(self.l1, tuple) else self.l1
         values |= {"cross": features.pop("crosses"), **features, **self.parameters}
         return {f"--{name.replace('_', '-')}": value for name, value in values.items()}
 
@@ -198,37 +236,20 @@ class TrainConfig:
         """
         defaults = TrainConfig((), "").settings()
         changed = {name: value for name, value in self.settings().items() if value != defaults.get(name)}
-        return " ".join(word for name, value in sorted(changed.items()) for word in _option_words(name, value))
+        return " ".join(word for name, value in sorted(changed.items()) for word in option_words(name, value))
 
     # ---- what is made from it
 
     def learner(self, n_features: int = 1) -> Learner:
         """Return a new learner, which grows with the rows if it can; a ConfigError if the options do not fit."""
-        loss = losses.get(self.loss)
-        try:
-            made = Learner(
-                parsing.algorithm_from_options(self.algorithm, self.parameters),
-                loss,
-                parsing.penalty_from_options(self.l1, self.l2, self.penalty),
-                n_features=n_features,
-                n_outputs=self.labels().n_outputs,
-                dtype=np.dtype(self.dtype),
-                fit_intercept=self.intercept,
-                average=self.average,
-                growing=True,
-                n_threads=self.threads,
-                ranking=loss.kind == "ranking",
-                pairs=self.pairs,
-                seed=self.seed,
-            )
-        except (ValueError, TypeError) as error:
-            raise ConfigError(str(error)) from None
-        if self.features.offset is not None and needs_no_penalty(loss, made.penalty):
-            raise ConfigError(
-                f"--offset with the loss {loss} needs a model without a penalty other than constraints: it acts by "
-                "weights of rows, which would multiply the penalty too; --algorithm certified takes both"
-            )
-        return made
+        from .learners import make_learner
+
+        return make_learner(self, n_features)
+
+    @property
+    def choice(self) -> dict[str, Any]:
+        """The rule that chooses a strength, as an argument of `PathLearner.choose`."""
+        return parse_choice(self.choose or DEFAULT)
 
     def continue_initial(self) -> tuple[TrainConfig, Learner]:
         """Return the configuration with the settings of the model that training continues from, and its learner."""
@@ -358,34 +379,5 @@ def _is_number(text: str) -> bool:
         return False
 
 
-def _label_text(label: Any) -> str:
-    return label if isinstance(label, str) else f"{label:g}"
-
-
-# Settings that are on unless an option turns them off.
-OFF = {"--intercept": "--no-intercept", "--zero-based": "--one-based", "--standardize": "--no-standardize"}
-
-
-def _option_words(name: str, value: Any) -> list[str]:
-    """Return a setting as the words of its option.
-
-    >>> _option_words("--drop", ["a", "b"]), _option_words("--text", [["review", "words"]])
-    (['--drop', 'a', '--drop', 'b'], ['--text', 'review=words'])
-    """
-    if name == "--classes":
-        value = ",".join(map(_label_text, value))
-    if isinstance(value, bool):
-        return [name if value else OFF.get(name, f"{name}=false")]
-    if name == "--bits" and value is None:
-        value = 0
-    several = value if isinstance(value, (list, tuple)) else [value]
-    texts = ["=".join(map(_word, one)) if isinstance(one, (list, tuple)) else _word(one) for one in several]
-    return [word for text in texts for word in (name, shlex.quote(text))]
-
-
-def _word(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) and value.is_integer() else str(value)
-
-
 def _listed(labels: tuple[Any, ...]) -> str:
-    return ", ".join(map(_label_text, labels)) or "none"
+    return ", ".join(map(label_text, labels)) or "none"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from ..learner.learner import Learner
 from ..models.model import Weights
 from .report import HELD_OUT, Pass
 
+Block: TypeAlias = "tuple[RowBlock, Array | None, Array | None]"  # rows, their qid and their offset
 MOST = 1 << 23  # numbers of held-out rows that are kept: about 100 MB
 
 
@@ -96,19 +97,20 @@ class Measures:
         self.learner, self.sums = learner, (0.0, 0.0)
         self.tally = metrics.tally(learner.loss, learner.n_outputs, ranking=learner.ranking)
 
-    def add_rows(self, several: Iterable[tuple[RowBlock, Array | None, Array | None]]) -> Measures:
+    def add_rows(self, several: Iterable[Block]) -> Measures:
         """Predict blocks of rows with their qid and offset (or None)."""
         pairs = _pairs_of(self.learner) if self.learner.ranking else None
         for block, qid, offset in several:
             rows = block._replace(data=block.data.astype(self.learner.dtype, copy=False))
             if pairs is None:
                 scores = self.learner.predict(rows)
-                self._add(scores if offset is None else scores + offset, rows)
+                self.add(scores if offset is None else scores + offset, rows)
             else:
-                pairs.learn(rows, qid, each=self._add)
+                pairs.learn(rows, qid, each=self.add)
         return self
 
-    def _add(self, scores: Array, rows: RowBlock) -> None:
+    def add(self, scores: Array, rows: RowBlock) -> None:
+        """Take in the scores of rows."""
         self.sums = add_losses(self.sums, metrics.row_losses(self.learner.loss, scores, rows.y), rows.c)
         self.tally.add(scores, rows.y, rows.c)
 
@@ -161,10 +163,6 @@ def is_best(passes: list[Pass]) -> bool:
     return passes[-1].held_out_loss < min((one.held_out_loss for one in passes[:-1]), default=math.inf)
 
 
-def summary(passes: list[Pass], best: bool) -> dict[str, float]:
-    """Return the measures of the pass whose model is saved (the best or the last); empty without held-out rows."""
-    found = [one for one in passes if not math.isnan(one.held_out_loss)]
-    if not found:
-        return {}
-    chosen = min(found, key=lambda one: one.held_out_loss) if best else found[-1]
-    return {name: value for name in HELD_OUT if not math.isnan(value := getattr(chosen, name))}
+def summary(passes: list[Pass], saved: int) -> dict[str, float]:
+    """Return the measures of the pass whose model is saved, -1 for the last; empty without held-out rows."""
+    return {name: value for name in HELD_OUT if not math.isnan(value := getattr(passes[saved], name))}

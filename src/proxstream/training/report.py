@@ -16,7 +16,7 @@ class Line(NamedTuple):
 
     `rows` counts the rows of the pass. The losses are means since the start of the pass and since the previous line;
     from the second pass on, they are losses of rows seen before. `features` counts those of the row, `nonzeros` those
-    of the model.
+    of the model. `strength` is the one that all this is about, if there are several.
     """
 
     number: int
@@ -27,6 +27,7 @@ class Line(NamedTuple):
     prediction: float
     features: int
     nonzeros: int
+    strength: float = math.nan
 
 
 class Pass(NamedTuple):
@@ -40,6 +41,7 @@ class Pass(NamedTuple):
     held_out_auc: float = math.nan
     held_out_rmse: float = math.nan
     held_out_pair_accuracy: float = math.nan
+    strength: float = math.nan
 
 
 HELD_OUT = tuple(name for name in Pass._fields if name.startswith("held_out_"))

@@ -19,11 +19,16 @@ from ..io.features.spec import FeatureSpec
 from ..io.formats import NUMBERED
 from ..learner.divergence import check_finite
 from ..learner.learner import Learner
+from ..learner.path import PathLearner
 from ..models.model import Model
+from ..models.path import ModelPath
 from . import holdout, report
 from .base_session import BaseSession, NoRowsError, under
 from .checkpoint import CheckpointStore
 from .config import TrainConfig
+from .learners import find_strengths, make_path_learner
+from .opening import OpenedStream, opening_rows
+from .path_session import PathSession
 from .report import Line, Pass
 from .session import Session
 
@@ -76,6 +81,7 @@ class BaseRun:
     def __init__(self, config: TrainConfig, watch: Watch) -> None:
         self.config, self.watch = config, watch
         self.resumed = self.finished = False
+        self.remark = ""  # about the model, for the summary
 
     def __call__(self) -> None:
         """Run to the end and write the model; do nothing if `resume` finds a model that this run would write."""
@@ -138,9 +144,17 @@ class BaseRun:
             features=None if spec is None else spec.to_json(),
             names=names,
             reading=self._reading(),
-            history=[report.as_record(entry) for entry in _merge(session.lines, session.passes)],
+            history=_history(session),
             summary={**self.summary, "options": self.config.command_line(), **self._origin()},
+            path=self._kept_path(),
         )
+
+    def _kept_path(self) -> ModelPath | None:
+        """Return the models of all strengths if they are to be stored."""
+        session = self.session
+        if not self.config.keep_path or not isinstance(session, PathSession) or session.path is None:
+            return None
+        return ModelPath(session.path, [_history(member) for member in session.members], session.held_out)
 
     def _features_and_names(self) -> tuple[FeatureSpec | None, dict[str, Array]]:
         """Return how features are made, None where they are numbers, and their names."""
@@ -174,8 +188,9 @@ class BaseRun:
             value = best.value if learner.n_outputs > 1 else report.prediction(learner.loss, best.value)
             summary |= {"best_constant": session.shown(value), "best_constant_loss": best.loss}
         summary |= session.tally.facts()
-        summary |= holdout.summary(session.passes, bool(self.config.early_stop))
-        return summary | {"nonzeros": learner.count_nonzero(), "weights": learner.n_features * learner.n_outputs}
+        summary |= holdout.summary(session.passes, session.progress.best_pass)
+        summary |= {"nonzeros": learner.count_nonzero(), "weights": learner.n_features * learner.n_outputs}
+        return summary | session.path_summary
 
 
 class Run(BaseRun):
@@ -205,7 +220,7 @@ class Run(BaseRun):
             self._features = _restored(spec, config.dtype, under(NAMES, checkpoint[1]))
         elif config.initial_names:
             self._features = _restored(config.features, config.dtype, config.initial_names)
-        self.stream = self._open(config.data, config.stream_options())
+        self.stream = OpenedStream(self._open(config.data, config.stream_options()))
         self.names, self.formats, self.n_bytes = self.stream.names, self.stream.formats, self.stream.n_bytes
         if not set(self.formats) <= NUMBERED:
             self._features = self.stream.featurizer
@@ -214,8 +229,10 @@ class Run(BaseRun):
             self._held_out = self._open((config.holdout_file,), config.holdout_options())
         elif config.held_out_share and self.stream.rereadable:
             self._again = self._open(config.data, config.again_options())
-        self.session = Session(
-            learner or self._new_learner(),
+        made = learner or self._new_learner(None if checkpoint is None else checkpoint[0].get("strengths"))
+        session = PathSession if isinstance(made, PathLearner) else Session
+        self.session = session(
+            made,  # type: ignore[arg-type]
             config.labels(),
             config.plan(),
             standardize=self._standardize,
@@ -237,26 +254,46 @@ class Run(BaseRun):
     def _open(self, data: tuple[str, ...], reading: dict[str, Any]) -> Any:
         return open_stream(list(data), self.config.format, features=self._features, **reading)
 
-    def _new_learner(self) -> Learner:
-        """Return a new learner with as many features as hashing makes; one that cannot grow needs their number."""
+    def _new_learner(self, strengths: Sequence[float] | None = None) -> Learner:
+        """Return a new learner, of the strengths of a checkpoint if there are any."""
+        if not self.config.is_path:
+            return self.config.learner(self._n_features())
+        if strengths is None:
+            strengths = self._find_strengths()
+        return make_path_learner(self.config, strengths, self._n_features())
+
+    def _find_strengths(self) -> list[float]:
+        """Return the strengths of a path, found by the first rows unless options name them."""
+        config = self.config
+        if isinstance(config.l1, tuple):
+            return [*config.l1]
+        rows = opening_rows(
+            self.stream,
+            config.labels(),
+            held_out=config.held_out_share,
+            skip=config.skip_bad_rows,
+            featurizer=lambda: self.featurizer,
+        )
+        if rows is None:
+            raise NoRowsError(f"{', '.join(self.names)}: no rows to learn from")
+        return find_strengths(config, rows)
+
+    def _n_features(self) -> int:
+        """Return with how many features a learner starts: those of hashing; one that cannot grow needs all."""
         from ..learner.engine import CompiledEngine
 
         spec = self.featurizer.spec if self.featurizer is not None else None
-        if spec is not None and spec.bits is not None:
-            learner = self.config.learner(1 << spec.bits)
-            if isinstance(learner.engine, CompiledEngine) or not spec.standardize:
-                return learner
-        else:
-            learner = self.config.learner()
-            if isinstance(learner.engine, CompiledEngine):
-                return learner
+        hashed = 1 if spec is None or spec.bits is None else 1 << spec.bits
+        learner = self.config.learner(hashed)
+        if isinstance(learner.engine, CompiledEngine) or (hashed > 1 and spec is not None and not spec.standardize):
+            return hashed
         if not self.stream.rereadable:
             raise ValueError(
                 f"{', '.join(self.stream.names)}: can be read only once, and {learner.algorithm!r} needs the number of "
                 f"features first (penalty {learner.penalty!r}); pass a file"
             )
         found = max((chunk.rows.n_features for chunk in self.stream.chunks()), default=1)
-        return self.config.learner(max(found, learner.n_features))
+        return max(found, learner.n_features)
 
     def __enter__(self) -> Self:
         return self
@@ -268,6 +305,8 @@ class Run(BaseRun):
 
     def _learn(self) -> None:
         self.session.run(self.stream)
+        if isinstance(self.session, PathSession):
+            self.remark = self.session.choose(self.config.choice)
 
     def _is_finished(self) -> bool:
         """Return whether the model exists already, trained with these settings on exactly these rows.
@@ -298,11 +337,14 @@ class Run(BaseRun):
 
     def _position(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """Return the features; the reader is ahead, so only names from rows that the session has seen are saved."""
-        featurizer = self.featurizer
+        featurizer, learner = self.featurizer, self.session.learner
+        more = {"strengths": learner.strengths.tolist()} if isinstance(learner, PathLearner) else {}
         if featurizer is None:
-            return {"features": None}, {}
+            return {"features": None, **more}, {}
         names = featurizer.arrays(self.session.progress.position.names)
-        return {"features": featurizer.spec.to_json()}, {f"{NAMES}{name}": array for name, array in names.items()}
+        return {"features": featurizer.spec.to_json(), **more}, {
+            f"{NAMES}{name}": array for name, array in names.items()
+        }
 
     def _after_chunk(self) -> None:
         if self.checkpoints.is_due(self.session.progress.all_rows):
@@ -332,9 +374,10 @@ def _restored(spec: FeatureSpec, dtype: str, arrays: Mapping[str, Array]) -> Fea
     return made
 
 
-def _merge(lines: Sequence[Line], passes: Sequence[Pass]) -> list[Line | Pass]:
-    """Return lines and passes in the order of their reports: a pass after its own lines."""
-    return sorted([*lines, *passes], key=lambda entry: entry.number)
+def _history(session: BaseSession) -> list[dict[str, Any]]:
+    """Return lines and passes as records, in the order of their reports: a pass after its own lines."""
+    entries: list[Line | Pass] = sorted([*session.lines, *session.passes], key=lambda entry: entry.number)
+    return [report.as_record(entry) for entry in entries]
 
 
 def check_output(path: str, what: str = "a model") -> None:

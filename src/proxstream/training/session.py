@@ -115,7 +115,7 @@ class Session(BaseSession):
         if self._again is not None and not self.kept.complete:
             kept = self._read_held_out(self._again)
         several = ((self._standardize(rows, False), None, offset) for rows, offset in kept)
-        return holdout.Measures(self.learner).add_rows(several).facts()
+        return self._measure_rows(several)
 
     def _read_held_out(self, source: Source) -> Iterator[tuple[RowBlock, Array | None]]:
         """Read the rows that are held out by their number, with their offsets."""
