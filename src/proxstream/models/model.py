@@ -16,7 +16,7 @@ import numpy as np
 from ..core import losses, penalties
 from ..core.losses import Loss
 from ..core.penalties import Penalty
-from ..core.validation import Array, integer, one_of, truth
+from ..core.validation import Array, integer, number, one_of, truth
 from ..data.labels import text_numbers
 from ..data.rowblock import NO_WEIGHTS, RowBlock, as_block
 from ..data.standardize import Standardizer
@@ -376,13 +376,20 @@ class Model:
 
 
 def _check_path(path: Any, summary: Mapping[str, Any]) -> None:
-    """Raise an error for other strengths that do not fit the summary."""
+    """Raise an error for other strengths, or for what the summary says of them, that do not fit together."""
+    facts = summary.get("path", [])
+    if not isinstance(facts, list) or not all(isinstance(entry, dict) for entry in facts):
+        raise TypeError("the path in the summary of a model must be a list of dicts")
+    for entry in facts:
+        for name in ("strength", "progressive_loss", "nonzeros"):
+            number(name, entry[name])
+    if facts:
+        number("strength", summary["strength"])
     if path is None:
         return
     if not isinstance(path, ModelPath):
         raise TypeError(f"path of a model must be a path, got {type(path).__name__}")
-    facts = summary.get("path")
-    if not isinstance(facts, list) or len(facts) != len(path.histories) or not all(isinstance(f, dict) for f in facts):
+    if len(facts) != len(path.histories):
         raise ValueError(f"the summary of a model with {len(path.histories)} strengths must describe each")
 
 

@@ -115,13 +115,13 @@ class PathSession(Session):
 
     def _measure_rows(self, several: Iterable[holdout.Block]) -> dict[str, float]:
         """Measure rows under all strengths; return the measures of the best one."""
-        learner = self._learner
-        each = [holdout.Measures(member.learner) for member in self.members]
+        models = [self._learner.model(k) for k in range(len(self.members))]  # their sums, to the last bit
+        each = [holdout.Measures(model) for model in models]
         self._measured = PairedLosses(len(each))
         for block, _, _ in several:
-            rows = block._replace(data=block.data.astype(learner.dtype, copy=False))
-            scores = learner.predict(rows)
-            self._measured.add(learner.losses_of(scores, rows.y), rows.weights())
+            rows = block._replace(data=block.data.astype(self._learner.dtype, copy=False))
+            scores = np.stack([model.predict(rows) for model in models])
+            self._measured.add(self._learner.losses_of(scores, rows.y), rows.weights())
             for own, measures in zip(scores, each, strict=True):
                 measures.add(own, rows)
         self._facts = [measures.facts() for measures in each]

@@ -220,7 +220,8 @@ class Run(BaseRun):
             self._features = _restored(spec, config.dtype, under(NAMES, checkpoint[1]))
         elif config.initial_names:
             self._features = _restored(config.features, config.dtype, config.initial_names)
-        self.stream = OpenedStream(self._open(config.data, config.stream_options()))
+        self.stream = self._open(config.data, config.stream_options())
+        self._source = OpenedStream(self.stream)
         self.names, self.formats, self.n_bytes = self.stream.names, self.stream.formats, self.stream.n_bytes
         if not set(self.formats) <= NUMBERED:
             self._features = self.stream.featurizer
@@ -268,7 +269,7 @@ class Run(BaseRun):
         if isinstance(config.l1, tuple):
             return [*config.l1]
         rows = opening_rows(
-            self.stream,
+            self._source,
             config.labels(),
             held_out=config.held_out_share,
             skip=config.skip_bad_rows,
@@ -304,7 +305,7 @@ class Run(BaseRun):
                 stream.close()
 
     def _learn(self) -> None:
-        self.session.run(self.stream)
+        self.session.run(self._source)
         if isinstance(self.session, PathSession):
             self.remark = self.session.choose(self.config.choice)
 
