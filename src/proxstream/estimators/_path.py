@@ -83,7 +83,7 @@ class StreamPath(StreamEstimator):
                 if rows < OPENING:
                     found.append(block.slice(0, min(block.n_rows, OPENING - rows)))
                     rows += block.n_rows
-        settings = {"n_outputs": old.n_outputs, "fit_intercept": old.fit_intercept}
+        settings: dict[str, Any] = {"n_outputs": old.n_outputs, "fit_intercept": old.fit_intercept}
         strengths = stream_strengths(RowBlock.concat(found), old.loss, old.penalty, **settings)
         for name in ("n_features", "dtype", "average", "growing", "n_threads"):
             settings[name] = getattr(old, name)
@@ -194,7 +194,8 @@ class StreamPath(StreamEstimator):
         return self.choose("best").top_features(n, names)
 
     def _scores(self, X: Any) -> Array:
-        return self.choose("best")._scores(X)
+        scores: Array = self.choose("best")._scores(X)
+        return scores
 
     # ---- choosing
 
@@ -214,7 +215,7 @@ class StreamPath(StreamEstimator):
         -------
         self
         """
-        learner, before = self._fitted("validate"), self.__dict__.get("n_features_in_")
+        learner, before = self._fitted("validate"), self.n_features_in_
         X, y, c = self._checked(X, y, sample_weight, reset=False)
         self.n_features_in_ = before
         losses, found = PairedLosses(len(learner.strengths)), []

@@ -110,3 +110,25 @@ def write_places(found, at, places, k):
             found &= found - U1
         k += AT_ONCE
     return stop
+
+
+SQUARE = 8
+
+
+@intrinsic
+def gather_square(state, places, q, column, lines, start, across):
+    """Copy the SQUARE columns from `column` on of SQUARE cells to as many lines; all arrays are pointers.
+
+    The cells are at places[q], places[q + 1], ...; the lines at start, start + across, ...
+    """
+    for a in range(SQUARE):
+        for b in range(SQUARE):
+            lines[start + b * across + a] = state[places[q + a] + column + b]
+
+
+@intrinsic
+def scatter_square(lines, start, across, state, places, q, column):
+    """Copy SQUARE lines back to SQUARE columns of SQUARE cells: see `gather_square`."""
+    for a in range(SQUARE):
+        for b in range(SQUARE):
+            state[places[q + a] + column + b] = lines[start + b * across + a]

@@ -131,3 +131,77 @@ def python_float(typingctx, token):
         return value
 
     return types.float64(token), codegen
+
+
+# A square of numbers is transposed in three steps, which exchange single numbers, pairs and fours of two vectors.
+SQUARE = 8
+EXCHANGES = (
+    (1, (0, 8, 2, 10, 4, 12, 6, 14), (1, 9, 3, 11, 5, 13, 7, 15)),
+    (2, (0, 1, 8, 9, 4, 5, 12, 13), (2, 3, 10, 11, 6, 7, 14, 15)),
+    (4, (0, 1, 2, 3, 8, 9, 10, 11), (4, 5, 6, 7, 12, 13, 14, 15)),
+)
+
+
+def _transposed(builder, vectors):
+    """Return the columns of a square of numbers."""
+    for distance, *masks in EXCHANGES:
+        low, high = (ir.Constant(ir.VectorType(HALF, SQUARE), mask) for mask in masks)
+        for a in range(SQUARE):
+            if not a & distance:
+                one, other = vectors[a], vectors[a + distance]
+                vectors[a] = builder.shuffle_vector(one, other, low)
+                vectors[a + distance] = builder.shuffle_vector(one, other, high)
+    return vectors
+
+
+def _square(context, builder, kind, data, places):
+    """Return the addresses of vectors of numbers at these places."""
+    vector = ir.VectorType(context.get_value_type(kind.dtype), SQUARE)
+    return [builder.bitcast(builder.gep(data, [place]), vector.as_pointer()) for place in places]
+
+
+def _places(builder, places, q, column):
+    """Return where the cells of eight non-zeros have a column."""
+    for a in range(SQUARE):
+        at = builder.add(q, ir.Constant(q.type, a))
+        yield builder.add(builder.load(builder.gep(places, [at])), column)
+
+
+def _lines(builder, start, across):
+    """Return where eight lines start."""
+    for a in range(SQUARE):
+        yield builder.add(start, builder.mul(across, ir.Constant(across.type, a)))
+
+
+def gather_square(typingctx, state, places, q, column, lines, start, across):
+    """Lower `byteops.gather_square`."""
+
+    def codegen(context, builder, signature, arguments):
+        away, at, q, column, near, start, across = arguments
+        kind, size = signature.args[0], context.get_abi_sizeof(context.get_value_type(signature.args[0].dtype))
+        sources = _square(context, builder, kind, away, _places(builder, at, q, column))
+        vectors = _transposed(builder, [builder.load(source, align=size) for source in sources])
+        targets = _square(context, builder, kind, near, _lines(builder, start, across))
+        for vector, target in zip(vectors, targets, strict=True):
+            builder.store(vector, target, align=size)
+        return context.get_dummy_value()
+
+    number = types.int64
+    return types.void(state, places, number, number, lines, number, number), codegen
+
+
+def scatter_square(typingctx, lines, start, across, state, places, q, column):
+    """Lower `byteops.scatter_square`."""
+
+    def codegen(context, builder, signature, arguments):
+        near, start, across, away, at, q, column = arguments
+        kind, size = signature.args[0], context.get_abi_sizeof(context.get_value_type(signature.args[0].dtype))
+        sources = _square(context, builder, kind, near, _lines(builder, start, across))
+        vectors = _transposed(builder, [builder.load(source, align=size) for source in sources])
+        targets = _square(context, builder, kind, away, _places(builder, at, q, column))
+        for vector, target in zip(vectors, targets, strict=True):
+            builder.store(vector, target, align=size)
+        return context.get_dummy_value()
+
+    number = types.int64
+    return types.void(lines, number, number, state, places, number, number), codegen

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..core.losses._kernels import value
 from ..core.penalties._kernels import Bounded, Plain
-from ..jit.byteops import pointer
+from ..jit.byteops import SQUARE, gather_square, pointer, scatter_square
 from ..jit.compile import ask_for_rows, compiled, generic, inlined, prefetch
 from ._finite import CAREFUL, REACH, ROW, are_finite, larger, largest, limit, quiet, quiet_step
 from ._loop import STEP, dot, longest
@@ -58,7 +58,7 @@ def learn(parts, strengths, rows, model, out, guard):
     models, end, has_bias, number = l1.shape[0], rows.indptr[-1], bias.shape[0] > 0, state.dtype.type
     width, across = state.shape[1] // models, line_length(longest(rows.indptr))
     room = np.zeros((width, across), state.dtype)
-    cells, places = room.T, np.zeros(across, np.int64)
+    cells, places, lines = room.T, np.zeros(across, np.int64), np.zeros((state.shape[1], across), state.dtype)
     weights, x = np.zeros(across, state.dtype), np.zeros(across, state.dtype)
     careful, step, reach = guard[CAREFUL] > 0.0, quiet_step(state), max(guard[REACH], 1.0)
     for i in range(rows.y.shape[0]):
@@ -66,15 +66,16 @@ def learn(parts, strengths, rows, model, out, guard):
         first, n = rows.indptr[i], rows.indptr[i + 1] - rows.indptr[i]
         apart = begin(parts.bias_rule, parts.free, clock, 0, still, c, bias)
         find_cells(state, rows.indices, rows.data, first, n, end, places, x)
+        gather(state, places, n, state.shape[1], lines)
         x[n : n + STEP] = 0.0
-        m = (n + STEP - 1) // STEP * STEP
+        m = (n + SQUARE - 1) // SQUARE * SQUARE  # whole vector registers
         loud = careful
         for k in range(models):
             penalty = with_strengths(parts.penalty, l1[k], l2[k])
             shared = begin(rule, penalty, clock, 0, still, c, state)
             b = 0.0
             for a in range(width):
-                gather(state, places, n, a * models + k, room, a)
+                copy_numbers(lines, (a * models + k) * across, room, a * across, m)
             for q in range(m):
                 weights[q] = weight(rule, penalty, shared, cells, still, q)
             p = dot(weights, x, n)
@@ -93,19 +94,20 @@ def learn(parts, strengths, rows, model, out, guard):
                 for q in range(m):
                     accumulate(rule, penalty, shared, cells, q, weights[q], x[q], g_cell, v_cell)
                 for a in range(width):
-                    scatter(state, places, n, a * models + k, room, a)
+                    copy_numbers(room, a * across, lines, (a * models + k) * across, m)
                 if has_bias:
                     accumulate(parts.bias_rule, parts.free, apart, bias, k, b, 1.0, g, 0.0)
                 loud = loud or not quiet(rule, shared, abs(g), reach, step)
         if c == 0.0:
             continue
+        scatter(lines, state, places, n, state.shape[1])
         finish(rule, parts.penalty, clock, still, c)
         if loud:
             top = largest(0.0, bias, bias.shape[0])
             for k in range(models):
                 penalty = with_strengths(parts.penalty, l1[k], l2[k])
                 for a in range(width):
-                    gather(state, places, n, a * models + k, room, a)
+                    copy_numbers(lines, (a * models + k) * across, room, a * across, m)
                 top = looked_at(parts, penalty, model, cells, n, k, top)
             careful = careful or top > limit(state)
             if top == np.inf:
@@ -147,19 +149,42 @@ def find_cells(state, indices, data, first, n, end, places, x):
 
 
 @inlined
-def gather(state, places, n, column, lines, line):
-    """Copy one number of the row's cells to a line."""
-    away, at, near, start = pointer(state), pointer(places), pointer(lines), line * lines.shape[lines.ndim - 1]
-    for q in range(n):
-        near[start + q] = away[at[q] + column]
+def gather(state, places, n, columns, lines):
+    """Copy the first columns of the row's cells, a line per column; after the row's end comes a copy of its last."""
+    away, at, near, across = pointer(state), pointer(places), pointer(lines), lines.shape[1]
+    for q in range(n, n + SQUARE):
+        at[q] = at[max(n - 1, 0)]
+    whole = columns // SQUARE * SQUARE
+    for q in range(0, n, SQUARE):
+        for a in range(0, whole, SQUARE):
+            gather_square(away, at, q, a, near, a * across + q, across)
+    for a in range(whole, columns):
+        for q in range(n):
+            near[a * across + q] = away[at[q] + a]
 
 
 @inlined
-def scatter(state, places, n, column, lines, line):
-    """Copy a line back to one number of the row's cells."""
-    away, at, near, start = pointer(state), pointer(places), pointer(lines), line * lines.shape[lines.ndim - 1]
+def scatter(lines, state, places, n, columns):
+    """Copy lines back to the first columns of the row's cells."""
+    away, at, near, across = pointer(state), pointer(places), pointer(lines), lines.shape[1]
+    whole, full = columns // SQUARE * SQUARE, n // SQUARE * SQUARE
+    for q in range(0, full, SQUARE):
+        for a in range(0, whole, SQUARE):
+            scatter_square(near, a * across + q, across, away, at, q, a)
+    for q in range(full, n):
+        for a in range(whole):
+            away[at[q] + a] = near[a * across + q]
+    for a in range(whole, columns):
+        for q in range(n):
+            away[at[q] + a] = near[a * across + q]
+
+
+@inlined
+def copy_numbers(source, at, target, to, n):
+    """Copy n numbers from one flat place to another."""
+    old, new = pointer(source), pointer(target)
     for q in range(n):
-        away[at[q] + column] = near[start + q]
+        new[to + q] = old[at + q]
 
 
 # -- losses of all models, row by row ------------------------------------------------------------

@@ -47,7 +47,7 @@ from ._auto import (
 )
 from ._finite import CAREFUL, ROW, magnitude, quiet_step
 from ._loop import longest
-from ._path import find_cells, gather, with_strengths
+from ._path import copy_numbers, find_cells, gather, line_length, scatter, with_strengths
 
 
 class Outgrown(NamedTuple):
@@ -66,7 +66,9 @@ def learn(parts, strengths, rows, model, out, guard):
     models, end, has_bias, number = clocks.shape[0], rows.indptr[-1], bias.shape[0] > 0, state.dtype.type
     most, common, nothing = longest(rows.indptr), clocks[0].copy(), number(0.0)
     buffers, units, x = room(most, state.dtype), np.zeros(most + PAD, state.dtype), np.zeros(most + PAD, state.dtype)
-    places, outgrown = np.zeros(most + PAD, np.int64), new_outgrown(most, state.dtype)
+    across = line_length(most)
+    places, lines = np.zeros(across, np.int64), np.zeros((2 * models, across), state.dtype)
+    outgrown = new_outgrown(most, state.dtype)
     careful, step = guard[CAREFUL] > 0.0, quiet_step(state)
     much = magnitude(number(step))
     for n in range(rows.y.shape[0]):
@@ -74,6 +76,7 @@ def learn(parts, strengths, rows, model, out, guard):
         first, m = rows.indptr[n], rows.indptr[n + 1] - rows.indptr[n]
         row = narrowed(row_of(parts, strengths, clocks[0], 0)[0], state)
         find_cells(state, rows.indices, rows.data, first, m, end, places, x)
+        gather(state, places, m, 2 * models, lines)
         larger, size = scale(rule, row, state, places, x, units, buffers, m)
         copy_counts(clocks[0], common)
         if larger > 0:
@@ -84,9 +87,10 @@ def learn(parts, strengths, rows, model, out, guard):
             clock = clocks[k]
             wide, penalty = row_of(parts, strengths, clock, k)
             row = narrowed(wide, state)
-            gather(state, places, m, k, buffers.w, 0)
-            gather(state, places, m, models + k, buffers.r, 0)
-            copy_numbers(units, buffers.f, m + PAD)
+            z_at, r_at = k * across, (models + k) * across
+            copy_numbers(lines, z_at, buffers.w, 0, m)
+            copy_numbers(lines, r_at, buffers.r, 0, m)
+            copy_numbers(units, 0, buffers.f, 0, m + PAD)
             forward(rule, penalty, row, buffers, m)
             p, held, b = 0.0, 0.0, 0.0
             if has_bias:
@@ -102,12 +106,12 @@ def learn(parts, strengths, rows, model, out, guard):
             inside = min(max(p, clock[LO]), clock[HI]) if rule.ranged else p
             g = c * slope(parts.loss, inside, rows.y[n])
             if larger > 0:
-                change_units(rule, row, state, places, k, models, buffers, outgrown, larger)
+                change_units(rule, row, lines, z_at, r_at, buffers, outgrown, larger)
             backward(row, buffers, m, number(g))
             top = max(top, most_raised(row, buffers, m))
             careful = careful or wide.kappa > step
-            raise_cells(state, places, m, k, buffers.w)
-            raise_cells(state, places, m, models + k, buffers.share)
+            raise_line(lines, z_at, buffers.w, m)
+            raise_line(lines, r_at, buffers.share, m)
             for a in range(larger):
                 buffers.u[buffers.larger[a]] = outgrown.u_old[a]
             if has_bias:
@@ -124,6 +128,7 @@ def learn(parts, strengths, rows, model, out, guard):
                 see_label(rule, parts.loss, clock, rows.y[n])
         if c == 0.0:
             continue
+        scatter(lines, state, places, m, 2 * models)
         for a in range(larger):
             if outgrown.ratio[a] > 0.0:
                 state[np.int64(rows.indices[first + buffers.larger[a]]), 2 * models] = outgrown.unit[a, 0]
@@ -185,35 +190,27 @@ def measure_outgrown(clock, units, x, one, buffers, outgrown, larger):
 
 
 @inlined
-def change_units(rule, row, state, places, k, models, buffers, outgrown, larger):
-    """Express model k's cells of features that outgrew their sizes, and what was read off them, in the new units."""
-    cell = pointer(state)
+def change_units(rule, row, lines, z_at, r_at, buffers, outgrown, larger):
+    """Express a model's numbers of features that outgrew their sizes, and what was read off them, in the new units."""
+    cell = pointer(lines)
     for a in range(larger):
         ratio, q = outgrown.ratio[a], buffers.larger[a]
         if ratio > 0.0:
-            z, r = places[q] + k, places[q] + models + k
             if outgrown.u_old[a] != 0.0:  # else the feature is new: its cell is 0
-                cell[z] *= ratio
-                cell[r] *= ratio
+                cell[z_at + q] *= ratio
+                cell[r_at + q] *= ratio
+            r = cell[r_at + q]
             buffers.w[q] /= ratio
-            buffers.r[q], buffers.u[q] = cell[r], outgrown.u_new[a]
-            buffers.f[q] = floor(rule, row, outgrown.unit[a, 0], cell[r] * cell[r])
+            buffers.r[q], buffers.u[q] = r, outgrown.u_new[a]
+            buffers.f[q] = floor(rule, row, outgrown.unit[a, 0], r * r)
 
 
 @inlined
-def copy_numbers(source, target, n):
-    """Copy the first n numbers."""
-    old, new = pointer(source), pointer(target)
-    for q in range(n):
-        new[q] = old[q]
-
-
-@inlined
-def raise_cells(state, places, m, column, line):
-    """Raise one number of the row's cells by a line."""
-    cell, at, more = pointer(state), pointer(places), pointer(line)
+def raise_line(lines, at, more, m):
+    """Raise the m numbers of a line by those of another."""
+    line, other = pointer(lines), pointer(more)
     for q in range(m):
-        cell[at[q] + column] += more[q]
+        line[at + q] += other[q]
 
 
 @inlined
