@@ -86,13 +86,13 @@ def choices(one: kept_sets.Kept) -> dict[str, Any]:
     """Return loss and non-zeros of the choices on a set, and of the best strength in hindsight."""
     mixed = kept_sets.shuffled(one)
     path = ps.StreamPathClassifier().fit(mixed.X.astype(np.float32), mixed.y)
-    nonzeros, losses = path.nnz_, path._learner.choose
-    places = {rule: losses(rule) for rule in ("best", "1se")}
+    nonzeros, strengths = path.nnz_, path.strengths_.tolist()
+    places = {rule: strengths.index(path.choose(rule).penalty.lam) for rule in ("best", "1se")}
     path.validate(mixed.new.astype(np.float32), mixed.new_y)
     held_out = np.array([entry.held_out_loss for entry in path.table()])
     places["hindsight"] = int(np.argmin(held_out))
     found = {
-        name: {"strength": float(path.strengths_[k]), "loss": float(held_out[k]), "nonzeros": int(nonzeros[k])}
+        name: {"strength": strengths[k], "loss": float(held_out[k]), "nonzeros": int(nonzeros[k])}
         for name, k in places.items()
     }
     found["best over hindsight"] = found["best"]["loss"] / found["hindsight"]["loss"] - 1.0
@@ -126,5 +126,7 @@ def main(arguments: list[str]) -> None:
         tables, figures = measure_times(options.rows or 200_000, options.rounds)
         harness.save("path", tables, figures)
         return
-    found = {one.name: choices(one) for one in kept_sets.load(options.data, options.rows or 30_000)}
-    harness.save("path_choices", [choice_table(found)], found)
+    found: dict[str, Any] = {}
+    for one in kept_sets.load(options.data, options.rows or 30_000):
+        found[one.name] = choices(one)
+        harness.save("path_choices", [choice_table(found)], found)

@@ -19,6 +19,7 @@ from ..core.penalties import L1, Penalty
 from ..core.validation import Array
 from ..data.rowblock import RowBlock
 from . import _path as kernels
+from .engine import CompiledEngine
 from .learner import Learner
 from .path_choice import choose_strength
 from .path_engine import EachAlone, ManyEngine, side_by_side
@@ -56,7 +57,7 @@ class PathLearner(Learner):
     >>> rows = as_block(X, y=np.where(X[:, 0] + rng.logistic(size=500) > 0, 1.0, -1.0))
     >>> path = PathLearner(ps.FTRLProximal(), "logistic", ps.L1(), strengths=[0.1, 0.03, 0.01], n_features=20)
     >>> path.learn(rows).shape, path.count_nonzero()
-    ((3, 500), array([ 1,  1, 12]))
+    ((3, 500), array([ 1,  1, 11]))
     >>> alone = Learner(ps.FTRLProximal(), "logistic", ps.L1(0.03), n_features=20)
     >>> scores = alone.learn(rows)
     >>> np.array_equal(path.model(1).weights()[0], alone.weights()[0])
@@ -85,17 +86,17 @@ class PathLearner(Learner):
         self._new_rows = True
 
     def _new_engine(self, n_features: int) -> Any:
-        alone = [self._alone(k, 0) for k in range(len(self.strengths))]
-        engines = [learner.engine for learner in alone]
+        each = range(len(self.strengths))
+        if not isinstance(self._alone(0, n_features).engine, (CompiledEngine, TrialEngine)):
+            return EachAlone([self._alone(k, n_features).engine for k in each])
+        engines: list[Any] = [self._alone(k, 0).engine for k in each]
         if isinstance(engines[0], TrialEngine):
-            pairs = zip(*(engine.engines for engine in engines), strict=True)  # type: ignore[attr-defined]
-            each = [side_by_side(engines, n_features) for engines in pairs]
-            if all(engine is not None for engine in each) and self.n_outputs == 1:
-                return PathTrial(each, self.losses_of)  # type: ignore[arg-type]
-        together = side_by_side(engines, n_features)
-        if together is not None:
-            return together
-        return EachAlone([self._alone(k, n_features).engine for k in range(len(self.strengths))])
+            pairs = zip(*(engine.engines for engine in engines), strict=True)
+            both = [side_by_side(scale, n_features) for scale in pairs]
+            together: Any = None if None in both else PathTrial(both, self.losses_of)  # type: ignore[arg-type]
+        else:
+            together = side_by_side(engines, n_features)
+        return together or EachAlone([self._alone(k, n_features).engine for k in each])
 
     def _alone(self, k: int, n_features: int) -> Learner:
         """Return a learner of model k that has learned nothing."""

@@ -41,7 +41,7 @@ def choose_strength(
     Examples
     --------
     >>> losses = PairedLosses(3)
-    >>> losses.add(np.array([[0.5, 0.7], [0.4, 0.7], [0.4, 0.6]]))
+    >>> losses.add(np.array([[0.5, 0.7], [0.45, 0.6], [0.4, 0.62]]))
     >>> grid, nonzeros = np.array([0.1, 0.01, 0.001]), np.array([5, 20, 300])
     >>> choose_strength(grid, losses, nonzeros, "best"), choose_strength(grid, losses, nonzeros, "1se")
     (2, 1)
