@@ -1,17 +1,19 @@
 """`proxstream demo`: runs the commands on a generated click stream, then compares five learners.
 
-The commands run as typed, in a temporary folder.
+The commands run as typed, in a temporary folder; the report stays.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr
-from typing import TYPE_CHECKING
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
 
 import click
 from click import Option
@@ -30,26 +32,43 @@ PASSES = 200
 WIDTH = 100  # columns if not on a terminal; a narrower terminal wraps lines
 SHOWN = 3  # predictions shown
 
+REPORT = "report.html"
+
 EPILOG = """\b
 Examples:
   proxstream demo
-  proxstream demo --rows 1000 --l1 0.01
+  proxstream demo --rows 3000 --l1 0.003
 """
+
+
+class NumberOrAuto(Number):
+    """A number in a range, or the word auto."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number of a word, or auto."""
+        return value if value == "auto" else super().convert(value, param, ctx)
 
 
 @command(
     EPILOG,
     options=[
-        Option(["--rows"], type=Integer(1, 20_000), default=3000, metavar="N", help="Rows to learn from."),
-        Option(["--l1"], type=Number(0.0, 1000.0), default=0.003, metavar="LAM", help="Strength of the l1 penalty."),
+        Option(["--rows"], type=Integer(1, 20_000), default=1000, metavar="N", help="Rows to learn from."),
+        Option(
+            ["--l1"],
+            type=NumberOrAuto(0.0, 1000.0),
+            default="auto",
+            metavar="LAM|auto",
+            help="Strength of the l1 penalty; auto: one of nine, learned in one pass.",
+        ),
         Option(["--seed"], type=Integer(0), default=1, metavar="N", help="Random seed of the stream."),
     ],
 )
-def demo(rows: int, l1: float, seed: int) -> None:
+def demo(rows: int, l1: float | str, seed: int) -> None:
     """Train, certify and predict on a generated click stream, and compare five learners on it.
 
     Needs no data and no network, and takes a few seconds (longer the first time, when kernels are compiled). Shows the
-    commands from a file to predictions, then loss and sparsity of five learners, then their regret and its bound.
+    commands from a file to predictions, then loss and sparsity of five learners, then their regret and its bound. With
+    matplotlib it also writes an HTML report of the training.
     """
     from rich.console import Console
 
@@ -59,7 +78,6 @@ def demo(rows: int, l1: float, seed: int) -> None:
     console = Console(highlight=False)
     console.width = max(WIDTH, console.width) if console.is_terminal else WIDTH
     stream, held_out = stage.make(rows + HELD_OUT, seed).split(rows)
-    psi = stage.penalty(l1)
 
     console.print(
         f"A click stream: {rows:,} rows, {stage.FEATURES} features of which {len(stream.matter)} matter, "
@@ -68,10 +86,16 @@ def demo(rows: int, l1: float, seed: int) -> None:
     with _folder():
         stream.write("clicks.svm")
         held_out.split(SHOWN)[0].write("new.svm")
-        for words in _commands(l1):
+        report = f" --report {REPORT}" if find_spec("matplotlib") is not None else ""
+        _show(console, f"train clicks.svm -o model.psm --l1 {l1 if l1 == 'auto' else f'{l1:g}'}{report}")
+        strength = _strength(l1)
+        for words in _commands(strength):
             _show(console, words)
+        kept = _keep(REPORT) if report else None
+    psi = stage.penalty(strength)
     console.print(
-        f"[bold]Five learners[/bold] read the same rows once each, in plain NumPy, with logistic loss and L1({l1:g})\n"
+        f"[bold]Five learners[/bold] read the same rows once each, in plain NumPy, with logistic loss and "
+        f"L1({strength:g})\n"
     )
     with console.status("finding the best fixed weights in hindsight"):
         best = stage.best_in_hindsight(stream, psi, PASSES)
@@ -88,6 +112,8 @@ def demo(rows: int, l1: float, seed: int) -> None:
     console.print("\n[bold]Regret[/bold]: loss and penalty in excess of the best fixed weights in hindsight")
     console.print(_regrets(results))
     _explain(console)
+    if kept is not None:
+        console.print(f"\nThe report of the training, with figures: {kept}", soft_wrap=True)
 
 
 @contextmanager
@@ -102,14 +128,27 @@ def _folder() -> Iterator[None]:
             os.chdir(before)
 
 
+def _strength(l1: float | str) -> float:
+    """Return the strength of the model that was trained."""
+    if not isinstance(l1, str):
+        return l1
+    from ..models.file import load_model
+
+    return float(load_model("model.psm").summary["strength"])
+
+
 def _commands(l1: float) -> list[str]:
-    """Return the commands; without a penalty there is no certificate."""
+    """Return the commands after training; without a penalty there is no certificate."""
     proof = ["certify model.psm clicks.svm", f"train clicks.svm -o best.psm --algorithm certified --l1 {l1:g}"]
-    return [
-        f"train clicks.svm -o model.psm --algorithm ftrl_proximal --alpha 0.5 --l1 {l1:g}",
-        *(proof if l1 > 0.0 else []),
-        "predict model.psm new.svm --predict probabilities",
-    ]
+    return [*(proof if l1 > 0.0 else []), "predict model.psm new.svm --predict probabilities"]
+
+
+def _keep(report: str) -> str:
+    """Copy a report to a file that stays, and return its name."""
+    number, path = tempfile.mkstemp(prefix="proxstream-demo-", suffix=".html")
+    os.close(number)
+    shutil.copyfile(report, path)
+    return path
 
 
 def _show(console: Console, words: str) -> None:
@@ -175,5 +214,5 @@ def _explain(console: Console) -> None:
     console.print(
         "\nFOBOS is MirrorDescent with L1. The best fixed weights are those that "
         f"{PASSES} exact gradients of accelerated RDA find. Regret is never above linearized regret, "
-        "which is what the theorem bounds. Rates were tuned on other seeds, the penalty by hand: try --l1 and --seed."
+        "which is what the theorem bounds. Rates were tuned on other seeds: try --l1 and --seed."
     )

@@ -51,7 +51,7 @@ NAMES = {
 # What is shown elsewhere on the page.
 HIDDEN = (
     *("end_of_input", "options", "model", "model_bytes", "loss", "bytes", "seconds", "start_seconds"),
-    *("rows_per_second", "megabytes_per_second"),
+    *("rows_per_second", "megabytes_per_second", "path"),
 )
 
 
@@ -91,15 +91,17 @@ class TrainingPage:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._seen: Collector | None = None
+        self._seen: list[Collector] = []  # one per strength
 
     def watch(self, run: BaseRun) -> None:
-        """Collect the predictions of a run that starts."""
+        """Collect the predictions of a run that starts, for each of its strengths."""
         from ..report.collect import WatchedTally
 
-        self._seen = collector_of(run.session)
-        if self._seen is not None:
-            run.session.tally = WatchedTally(run.session.tally, self._seen)
+        for session in run.session.members or [run.session]:
+            seen = collector_of(session)
+            if seen is not None:
+                self._seen.append(seen)
+                session.tally = WatchedTally(session.tally, seen)
 
     def write(self, run: BaseRun, facts: Mapping[str, Any]) -> None:
         """Write the page of a run that has ended, or of a model that was up to date."""
@@ -111,9 +113,10 @@ class TrainingPage:
             self._write(model, model.summary, "", run.config, formats)
             return
         model = run.model()
-        predicted = predictions(model, run.session.tally, self._seen, facts.get("auc", math.nan))
+        seen = self._seen[max(run.session.chosen, 0)] if self._seen else None
+        predicted = predictions(model, run.session.tally, seen, facts.get("auc", math.nan))
         if predicted:
-            since = " since the run was resumed" if run.resumed and self._seen is not None else ""
+            since = " since the run was resumed" if run.resumed and seen is not None else ""
             predicted = f"<p>Predictions made before each row was learned, in the first pass{since}.</p>{predicted}"
         self._write(model, facts, predicted, run.config, formats)
 
@@ -141,6 +144,7 @@ class TrainingPage:
         words = ["proxstream", "train", *_few(files), "-o", config.output]
         shown = {
             "Learning": sections.learning(model.history, model.summary),
+            "Strengths of the penalty": _path(model.summary),
             "Predictions": predicted,
             "Weights": _weights(model),
             "Measures": _measures(facts),
@@ -231,6 +235,14 @@ def _weights(model: Model) -> str:
     from .inspect import largest
 
     return sections.weights(largest(model, TOP), int(np.count_nonzero(model.learner.weights()[0])))
+
+
+def _path(summary: Mapping[str, Any]) -> str:
+    """Return the strengths that were learned, as a figure and a table; empty where there was one."""
+    from ..report import sections
+
+    path = summary.get("path", [])
+    return sections.path(path, summary["strength"]) if path else ""
 
 
 def _settings(model: Model) -> dict[str, str]:

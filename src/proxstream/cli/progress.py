@@ -290,7 +290,7 @@ COLUMNS = (
     ("predicted", 11),
     ("features", 10),
     ("non-zeros", 12),
-    ("l1", 11),
+    ("l1", 9),
     ("rows/s", 11),
     ("MB/s", 8),
 )
@@ -307,12 +307,12 @@ class ProgressTable:
     total : int, optional
         Bytes to read in all passes.
     path : bool
-        Show the best strength so far.
+        Show the best strength so far, in place of the features of a row.
     """
 
     def __init__(self, file: IO[str], *, several: bool = False, total: int | None = None, path: bool = False) -> None:
         self._file, self._several, self._total = file, several, total
-        columns = [column for column in COLUMNS if path or column[0] != "l1"]
+        columns = [column for column in COLUMNS if column[0] != ("features" if path else "l1")]
         self._columns = columns[: _fitting(file, 4 * several, columns)]
         self._bar: Bar | None = None
         self._drawn = 0.0
@@ -330,22 +330,22 @@ class ProgressTable:
     def line(self, line: Line, names: Mapping[float, str], all_rows: int, n_bytes: int) -> None:
         """Print a line; speeds are means since the start."""
         seconds = max(self.seconds, 1e-9)
-        cells = (
-            f"{line.rows:,}",
-            decimal(line.mean_loss, 6),
-            decimal(line.since_last, 6),
-            names.get(line.label, number(line.label))[:8],
-            _predicted(line.prediction, names),
-            f"{line.features:,}",
-            f"{line.nonzeros:,}",
-            *([] if math.isnan(line.strength) else [f"{line.strength:.3g}"]),
-            f"{(all_rows - self._start_rows) / seconds:,.0f}",
-            f"{(n_bytes - self._start_bytes) / seconds / 1e6:.2f}",
-        )
+        cells = {
+            "rows": f"{line.rows:,}",
+            "mean loss": decimal(line.mean_loss, 6),
+            "since last": decimal(line.since_last, 6),
+            "label": names.get(line.label, number(line.label))[:8],
+            "predicted": _predicted(line.prediction, names),
+            "features": f"{line.features:,}",
+            "non-zeros": f"{line.nonzeros:,}",
+            "l1": f"{line.strength:.3g}",
+            "rows/s": f"{(all_rows - self._start_rows) / seconds:,.0f}",
+            "MB/s": f"{(n_bytes - self._start_bytes) / seconds / 1e6:.2f}",
+        }
         if not self._headed:
             self._headed = True
             self.write(self._row([name for name, _ in self._columns], "pass"))
-        self.write(self._row(cells, str(line.number)))
+        self.write(self._row([cells[name] for name, _ in self._columns], str(line.number)))
 
     def update_bar(self, n_bytes: int, rows: int, mean_loss: float) -> None:
         """Move the bar."""
@@ -387,7 +387,7 @@ class ProgressTable:
             self.write(f"{name:<{width}}  {value}")
 
     def _row(self, cells: Sequence[str], number: str) -> str:
-        row = "".join(f" {cell:>{width - 1}}" for cell, (_, width) in zip(cells, self._columns, strict=False))
+        row = "".join(f" {cell:>{width - 1}}" for cell, (_, width) in zip(cells, self._columns, strict=True))
         return f"{number:>4}{row}" if self._several else row
 
 

@@ -294,8 +294,9 @@ def path_plot(
         canvas.align_ylabels()
         legend_below(canvas, above)
 
+    with_error = " with its standard error" if np.isfinite(error).any() else ""
     caption = (
-        f"Loss with its standard error, and non-zero weights, of {len(x)} strengths. Chosen: {text(float(x[at]))}, "
+        f"Loss{with_error} and non-zero weights of {len(x)} strengths. Chosen: {text(float(x[at]))}, "
         f"with loss {text(float(loss[at]))} and {text(int(count[at]))} non-zeros."
     )
     return Figure("path", "Regularization path", caption, draw, TALL)

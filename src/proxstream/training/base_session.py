@@ -89,7 +89,14 @@ class BaseSession:
     standardize : function of a row block and of whether it is learned, optional
         Returns the rows as the learner is given them.
     on_line, on_pass : function of a Line, of a Pass
+
+    Attributes
+    ----------
+    members, chosen : the sessions of several strengths, and the place of the chosen one, -1 before; see `PathSession`
     """
+
+    members: Sequence[BaseSession] = ()
+    chosen = -1
 
     def __init__(
         self,
