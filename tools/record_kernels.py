@@ -40,6 +40,7 @@ inspect m.psm --top 5
 certify m.psm a.svm
 convert a.svm a.psr
 train a.psr -o m.psm
+train a.svm -o m.psm --l1 auto
 train a.svm -o m.psm --algorithm ftrl_proximal --l1 0.001
 train a.svm -o m.psm --algorithm adagrad --l1 0.001
 train a.svm -o m.psm --algorithm rda --l1 0.001
