@@ -164,7 +164,7 @@ def test_help_of_a_command_shows_its_options_and_defaults() -> None:
     done = run("demo", "--help", command=(sys.executable, "-m", "proxstream"))
     assert done.returncode == 0
     assert done.stdout.startswith("Usage: proxstream demo [OPTIONS]")
-    for option in ("--rows", "--l1", "--seed", "default: 3000"):
+    for option in ("--rows", "--l1", "--seed", "default: 1000", "default: auto"):
         assert option in done.stdout
 
 
