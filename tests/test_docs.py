@@ -80,9 +80,10 @@ def test_ci_takes_its_command_from_the_readme() -> None:
 def test_readme_shows_output_of_the_demo() -> None:
     code = "from proxstream.cli import main; main(['demo'])"
     done = subprocess.run([sys.executable, "-X", "utf8", "-c", code], capture_output=True, encoding="utf-8", check=True)
-    (shown, *_) = (block.text for block in blocks(README) if block.language == "text")
+    (path, learners, *_) = (block.text for block in blocks(README) if block.language == "text")
     printed = [line.rstrip() for line in done.stdout.splitlines()]
-    assert "\n".join(shown.splitlines()) in "\n".join(printed)
+    for shown in (path, learners):
+        assert "\n".join(shown.splitlines()) in "\n".join(printed)
 
 
 def test_readme_counts() -> None:

@@ -47,6 +47,10 @@ train a.svm -o m.psm --algorithm rda --l1 0.001
 train a.svm -o m.psm --algorithm certified --l1 0.001
 train a.svm -o m.psm --algorithm certified --l2 0.001
 train a.svm -o m.psm --holdout-every 10 --passes 3
+train a.svm -o m.psm --l1 auto --holdout-every 10 --passes 2
+train a.svm -o m.psm --algorithm ftrl_proximal --l1 auto
+train numbers.svm -o m.psm --loss squared --l1 auto
+train a.vw -o m.psm --l1 auto
 train numbers.svm -o m.psm --loss squared --l1 0.001
 predict m.psm numbers.svm -o out.txt
 evaluate m.psm numbers.svm

@@ -51,8 +51,9 @@ def rows_of(output: str, first: str) -> dict[str, list[str]]:
 
 
 def without_clock(output: str) -> str:
-    """Drop what depends on the clock: the speeds in the table, and the lines of seconds."""
-    return re.sub(r"( +[\d,]+ +[\d.]+$)|(^seconds .*$)", "", output, flags=re.MULTILINE)
+    """Drop what depends on the clock: the speeds in the table, the lines of seconds, and the name of the report."""
+    changing = r"( +[\d,]+ +[\d.]+$)|(^seconds .*$)|(^The report of the training.*$)"
+    return re.sub(changing, "", output, flags=re.MULTILINE)
 
 
 def test_demo_trains_certifies_and_predicts() -> None:
@@ -108,10 +109,21 @@ def test_demo_needs_no_unicode() -> None:
     assert done.stdout.isascii()
 
 
-def test_demo_imports_no_scikit_learn_and_leaves_nothing(tmp_path: Path) -> None:
+def test_demo_shows_the_path_and_uses_the_strength_chosen() -> None:
+    output = demo(600)
+    chosen = re.findall(r"^\* +(\S+) ", output, flags=re.MULTILINE)
+    assert len(chosen) == 1
+    assert f"penalty       L1(lam={chosen[0]})" in output
+    assert f"--algorithm certified --l1 {chosen[0]}\n" in output
+    assert f"with logistic loss and L1({chosen[0]})" in output
+
+
+def test_demo_imports_no_scikit_learn_and_leaves_the_report_alone(tmp_path: Path) -> None:
     code = (
-        "import sys, os; from proxstream.cli import main; main(['demo', '--rows', '5']); "
-        f"assert os.listdir({str(tmp_path)!r}) == []; "
+        "import sys, os; from proxstream.cli import main; main(['demo', '--rows', '50']); "
+        f"(report,) = os.listdir({str(tmp_path)!r}); "
+        f"page = open(os.path.join({str(tmp_path)!r}, report)).read(); "
+        "assert report.startswith('proxstream-demo-') and 'Regularization path' in page; "
         "print('loaded', *{'sklearn'} & set(sys.modules))"
     )
     done = run("-c", code, command=(sys.executable,), TMPDIR=str(tmp_path))
@@ -152,7 +164,7 @@ def test_help_of_a_command_shows_its_options_and_defaults() -> None:
     done = run("demo", "--help", command=(sys.executable, "-m", "proxstream"))
     assert done.returncode == 0
     assert done.stdout.startswith("Usage: proxstream demo [OPTIONS]")
-    for option in ("--rows", "--l1", "--seed", "default: 3000"):
+    for option in ("--rows", "--l1", "--seed", "default: 1000", "default: auto"):
         assert option in done.stdout
 
 

@@ -102,7 +102,14 @@ def test_options_of_train_are_listed_under_headings(capsys: pytest.CaptureFixtur
     headings = [line for line in text.splitlines() if line.endswith(":") and not line.startswith(" ")]
     expected = ["Arguments", "Model", "Data", "Labels", "Features", "Held-out rows", "Run", "Output"]
     assert headings == [f"{name}:" for name in expected]
-    for option in ("--l1 LAM", "--label COLUMN", "--holdout-every N", "--resume", "--metrics-file FILE", "--help"):
+    for option in (
+        "--l1 LAM|auto|LIST",
+        "--label COLUMN",
+        "--holdout-every N",
+        "--resume",
+        "--metrics-file FILE",
+        "--help",
+    ):
         assert text.count(f"  {option} ") == 1
     assert "--chunk-bytes" not in text
 

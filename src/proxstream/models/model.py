@@ -24,12 +24,12 @@ from ..io.features.spec import FeatureSpec
 from ..io.types import ALL_FEATURES
 from ..learner.frozen import FrozenEngine
 from ..learner.learner import Learner
-from .path import ModelPath
 
 if TYPE_CHECKING:
     from ..io import Stream
     from ..io.features.featurizer import Featurizer
     from ..io.types import Chunk
+    from .path import ModelPath
 
 OUTPUTS = ("labels", "probabilities", "scores")
 NO_ROWS = RowBlock(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0), np.empty(0), NO_WEIGHTS)
@@ -387,6 +387,8 @@ def _check_path(path: Any, summary: Mapping[str, Any]) -> None:
         number("strength", summary["strength"])
     if path is None:
         return
+    from .path import ModelPath
+
     if not isinstance(path, ModelPath):
         raise TypeError(f"path of a model must be a path, got {type(path).__name__}")
     if len(facts) != len(path.histories):
