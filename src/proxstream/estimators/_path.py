@@ -325,10 +325,8 @@ class StreamPath(StreamEstimator):
         counts = [entry.nnz for entry in table]
         k = next(place for place, names in table.marks.items() if rule in names.split(", "))
         ax.errorbar(counts, losses, errors, marker="o", capsize=2, label="one strength each")
-        ax.plot(counts[k], losses[k], "o", markersize=11, fillstyle="none", color="C3", label=f"chosen by {rule}")
-        ax.annotate(
-            f"{table[k].strength:.2g}", (counts[k], losses[k]), xytext=(-6, 10), textcoords="offset points", ha="right"
-        )
+        label = f"chosen by {rule}: {table[k].strength:.2g}"
+        ax.plot(counts[k], losses[k], "o", markersize=11, fillstyle="none", color="C3", label=label)
         ax.set_xscale("symlog")
         ax.set_xlabel("non-zeros")
         ax.set_ylabel("held-out loss" if held_out else "progressive loss")
