@@ -54,7 +54,7 @@ def contents(path: str, *ignored: str) -> tuple[Any, dict[str, bytes]]:
         (),
         ("--algorithm", "ftrl_proximal", "--alpha", "0.3", *HELD_OUT),
         ("--algorithm", "mirror_descent", "--dtype", "float64", "--holdout-share", "0.1"),
-        ("--penalty", "nonnegative", "--average", "--passes", "2", "--algorithm", "rda"),
+        ("--average", "--passes", "2", "--algorithm", "rda"),
         ("--loss", "squared", "--algorithm", "adagrad", "--holdout-file", "clicks.svm", "--passes", "2"),
     ],
     ids=lambda options: " ".join(options) or "default",

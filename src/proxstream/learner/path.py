@@ -22,7 +22,7 @@ from . import _path as kernels
 from .engine import CompiledEngine
 from .learner import Learner
 from .path_choice import choose_strength
-from .path_engine import EachAlone, ManyEngine, side_by_side
+from .path_engine import EachAlone, ManyEngine, PathEngine, side_by_side
 from .path_losses import PairedLosses
 from .path_trial import PathTrial
 from .scale_warning import is_too_large, warn_of_scale
@@ -205,6 +205,8 @@ class PathLearner(Learner):
 
     def count_nonzero(self, occurred: Array | None = None) -> Any:
         """Return how many weights of each model are not exactly zero; see `Learner.count_nonzero`."""
+        if isinstance(self.engine, PathEngine) and not self.average:
+            return self.engine.count_nonzero(occurred)
         return np.array([self.model(k).count_nonzero(occurred) for k in range(len(self.strengths))])
 
     def load_state_dict(self, saved: Any) -> None:

@@ -167,6 +167,19 @@ class PathEngine(CompiledEngine):
         engine.restore(self.member(k))
         return engine
 
+    def count_nonzero(self, occurred: Array | None = None) -> Any:
+        """Return how many weights of each model are not zero; only cells that rows have touched are looked at."""
+        touched = np.flatnonzero(self.state.any(axis=1)) if occurred is None else occurred
+        none = np.zeros((1, self.state.shape[1]), self.state.dtype)
+        few = {**self.arrays(), "state": np.concatenate((self.state[touched], none))}
+        counts = []
+        for k, layout in enumerate(self.layout.alone):
+            engine = CompiledEngine(layout, 0, self.state.dtype, len(self.bias) > 0)
+            engine.restore(self.layout.member(few, k))
+            weights = engine.weights()[0]
+            counts.append(np.count_nonzero(weights if not weights[-1:].any() else self.alone(k).weights()[0]))
+        return np.array(counts)
+
     def empty(self, layout: Any) -> PathEngine:
         """Return an engine like this one, with another layout and without features."""
         return PathEngine(layout, 0, self.state.dtype, len(self.bias) > 0)

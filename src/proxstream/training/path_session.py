@@ -140,19 +140,20 @@ class PathSession(Session):
             if "nnz" not in rule:
                 raise
             k, remark = int(np.argmin(self.path.count_nonzero())), f"{error}: chosen"
-        self._path_facts = [self._facts_of(each) for each in range(len(self.members))]
+        counts = self.path.count_nonzero().tolist()
+        self._path_facts = [self._facts_of(each, count) for each, count in enumerate(counts)]
         self.chosen, self.learner = k, self.path.model(k)
         self.tally, self.lines, self.passes = (getattr(self.members[k], name) for name in ("tally", "lines", "passes"))
         return remark
 
-    def _facts_of(self, k: int) -> dict[str, Any]:
+    def _facts_of(self, k: int, nonzeros: int) -> dict[str, Any]:
         """Return what a path shows of one strength."""
         assert self.path is not None
         member = self.members[k]
         facts: dict[str, Any] = {"strength": float(self.path.strengths[k])}
         facts |= {"progressive_loss": member.progressive_loss, **member.tally.facts()}
         facts |= holdout.summary(member.passes, self.progress.best_pass)
-        return facts | {"nonzeros": self.path.model(k).count_nonzero()}
+        return facts | {"nonzeros": nonzeros}
 
     @property
     def path_summary(self) -> dict[str, Any]:
