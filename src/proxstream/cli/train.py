@@ -295,7 +295,7 @@ def _suggest_categorical(run: Run, report: ProgressReport) -> None:
     if report.quiet or not set(run.stream.formats) & set(TABLES) or not run.stream.rereadable:
         return
     named = [word for entry in run.config.features.numeric for word in entry.split(",")]
-    found = [name for name in suggest_categorical(run.stream.source) if not any(fnmatch(name, word) for word in named)]
+    found = [name for name in suggest_categorical(run.stream) if not any(fnmatch(name, word) for word in named)]
     if found:
         columns = ",".join(found)
         report.note(

@@ -72,16 +72,26 @@ fill:
   ret i8* %memory
 }
 
-; Kernels flatten contiguous arrays only, so that the new stride is the size of an item.
+; Kernels reshape contiguous arrays only: each new stride is the size of all that follows.
 define i32 @numba_attempt_nocopy_reshape(i64 %nd, i64* %dims, i64* %strides, i64 %newnd, i64* %newdims,
                                          i64* %newstrides, i64 %itemsize, i32 %fortran) {
-  %flat = icmp eq i64 %newnd, 1
-  br i1 %flat, label %possible, label %impossible
-possible:
-  store i64 %itemsize, i64* %newstrides
+entry:
+  br label %next
+next:
+  %left = phi i64 [ %newnd, %entry ], [ %axis, %write ]
+  %step = phi i64 [ %itemsize, %entry ], [ %larger, %write ]
+  %done = icmp eq i64 %left, 0
+  br i1 %done, label %end, label %write
+write:
+  %axis = sub i64 %left, 1
+  %stride = getelementptr i64, i64* %newstrides, i64 %axis
+  store i64 %step, i64* %stride
+  %place = getelementptr i64, i64* %newdims, i64 %axis
+  %length = load i64, i64* %place
+  %larger = mul i64 %step, %length
+  br label %next
+end:
   ret i32 1
-impossible:
-  ret i32 0
 }
 
 define void @NRT_MemInfo_call_dtor(i8* %memory) {

@@ -31,15 +31,15 @@ class OpenedStream:
     """
 
     def __init__(self, stream: Any) -> None:
-        self.source, self._first = stream, list[Chunk]()
+        self._stream, self._first = stream, list[Chunk]()
         self._rest: Iterator[Chunk] | None = None
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.source, name)
+        return getattr(self._stream, name)
 
     def look(self) -> Iterator[Chunk]:
         """Yield the first chunks, as many as are taken."""
-        self._rest = self.source.chunks(Position())
+        self._rest = self._stream.chunks(Position())
         for chunk in self._rest:
             self._first.append(chunk)
             yield chunk
@@ -47,7 +47,7 @@ class OpenedStream:
     def chunks(self, start: Position = Position()) -> Iterator[Chunk]:  # noqa: B008 - a constant
         """Yield the chunks after a position; those that have been looked at are not read again."""
         if self._rest is None or start != Position():
-            yield from self.source.chunks(start)
+            yield from self._stream.chunks(start)
             return
         first, rest, self._first, self._rest = self._first, self._rest, [], None
         yield from first
