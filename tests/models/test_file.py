@@ -652,7 +652,9 @@ def test_a_state_of_another_shape_is_refused(name: str, tmp_path: Path) -> None:
                 other = load(tmp_path / "a.psm")
             except ModelFileError:
                 continue
-            assert array.split(".")[-1] in ("c", "losses", "rounds", "table"), array
+            # The state before a query may have fewer features than the one now.
+            shorter = array == "state.ranking.before.state"
+            assert shorter or array.split(".")[-1] in ("c", "losses", "rounds", "table"), array
             other.learn(block, qid if learner.ranking else None)
 
 
