@@ -262,12 +262,20 @@ def test_the_ranker_learns_pairs(loss: str) -> None:
     X, y, qid = queries()
     c = np.random.default_rng(0).uniform(size=60)
     model = ps.StreamRanker(FTRL, loss=loss, penalty=ps.L1(0.02)).fit(X, y, qid=qid, sample_weight=c)
-    rows, weights = zip(*naive_pairs(X, y, qid, c), strict=True)
     learner = Learner(FTRL, loss, ps.L1(0.02), n_features=6, fit_intercept=False)
-    learner.learn(as_block(np.array(rows), np.ones(len(rows)), weights))
+    suffered, weight = 0.0, 0.0  # each pair scored before any pair of its query is learned
+    for query in dict.fromkeys(qid):
+        here = qid == query
+        pairs = list(naive_pairs(X[here], y[here], qid[here], c[here]))
+        if pairs:
+            rows, weights = map(np.array, zip(*pairs, strict=True))
+            block = as_block(rows, np.ones(len(rows)), weights)
+            suffered += weights @ learner.losses_of(learner.predict(block), block.y)
+            weight += weights.sum()
+            learner.learn(block)
     np.testing.assert_allclose(model.coef_, learner.weights()[0], atol=1e-13)
-    assert (model.t_, model.intercept_) == (len(rows), 0.0)
-    np.testing.assert_allclose(model.progressive_loss_, learner.progressive_loss)
+    assert (model.t_, model.intercept_) == (learner.t, 0.0)
+    np.testing.assert_allclose(model.progressive_loss_, suffered / weight)
     np.testing.assert_array_equal(model.predict(X), model.decision_function(X))
     assert model.score(X, y, qid=qid) > 0.8
 
