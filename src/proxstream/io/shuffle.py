@@ -27,7 +27,7 @@ def permutation(seed: int, window: int, n: int) -> Array:
     """Return the order of the n rows of a window.
 
     >>> permutation(0, 0, 6), permutation(0, 1, 6)
-    (array([5, 2, 4, 3, 0, 1]), array([1, 2, 4, 5, 3, 0]))
+    (array([3, 5, 2, 0, 1, 4]), array([2, 5, 3, 4, 0, 1]))
     """
     start = _mixed(np.array([seed & 0xFFFFFFFFFFFFFFFF], np.uint64)) ^ _mixed(~np.array([window], np.uint64))
     keys = _mixed(start + _GOLDEN * np.arange(1, n + 1, dtype=np.uint64))
