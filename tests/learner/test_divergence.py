@@ -174,8 +174,8 @@ def test_train_names_the_line_and_leaves_all_files_as_they_were(files: Path, cap
         (["bad.svm", "--on-error", "skip"], "bad.svm:5"),
         (["fine.svm", "notes.svm"], "notes.svm:7"),
         (["plain.vw"], "plain.vw:4"),
-        (["plain.csv", "--drop", "t"], "plain.csv:5"),
-        (["plain.jsonl"], "plain.jsonl:4"),
+        (["plain.csv", "--drop", "t", "--no-standardize"], "plain.csv:5"),
+        (["plain.jsonl", "--no-standardize"], "plain.jsonl:4"),
         (["plain.svm", "--passes", "2", "--holdout-share", "0.5"], "plain.svm:3"),
     ):
         code, err = train(*data, "-o", "model.psm", *SGD, capsys=capsys)
