@@ -159,7 +159,7 @@ def gather(state, places, n, columns, lines):
         for a in range(0, whole, SQUARE):
             gather_square(away, at, q, a, near, a * across + q, across)
     for a in range(whole, columns):
-        for q in range(n):
+        for q in range((n + SQUARE - 1) // SQUARE * SQUARE):
             near[a * across + q] = away[at[q] + a]
 
 
