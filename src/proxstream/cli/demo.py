@@ -138,7 +138,7 @@ def _strength(l1: float | str) -> float:
 
 
 def _commands(l1: float) -> list[str]:
-    """Return the commands after training; without a penalty there is no certificate."""
+    """Return the commands after training; a certificate needs a penalty."""
     proof = ["certify model.psm clicks.svm", f"train clicks.svm -o best.psm --algorithm certified --l1 {l1:g}"]
     return [*(proof if l1 > 0.0 else []), "predict model.psm new.svm --predict probabilities"]
 

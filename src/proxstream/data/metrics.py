@@ -34,6 +34,7 @@ from ..core.losses import Loss
 from ..core.validation import Array
 from .labels import one_vs_rest
 from .rowblock import weights_or_ones
+from .sums import add_in_order
 
 SCORE_BITS, LABEL_BITS = 18, 20
 KEPT = 1 << 22  # rows whose scores are kept, for an exact AUC
@@ -332,7 +333,7 @@ class NumberTally:
         predicted = self._loss.mean(scores)
         with np.errstate(over="ignore"):
             for i, terms in enumerate((c, c * (predicted - y) ** 2, c * y**2)):
-                sums[i] = np.cumsum(np.concatenate((sums[i : i + 1], terms)))[-1]
+                sums[i] = add_in_order(sums[i], terms)
 
     def facts(self) -> dict[str, float | int]:
         """Return the root of the mean squared error of the predictions."""

@@ -23,6 +23,7 @@ import warnings
 import numpy as np
 
 from ..core.validation import Array
+from .sums import add_in_order
 
 FIRST = 256  # rows after which labels are judged first
 LIMIT = 1 / 8
@@ -94,7 +95,7 @@ class LabelOrder:
             shifted = y - sums[START]
             with np.errstate(over="ignore"):
                 for place, terms in ((CHANGES, changes**2), (SUM, shifted), (SQUARES, shifted**2)):
-                    sums[place] = np.cumsum(np.concatenate((sums[place : place + 1], terms)))[-1]
+                    sums[place] = add_in_order(sums[place], terms)
         sums[ROWS] += len(y)
         sums[LAST] = y[-1]
 

@@ -27,6 +27,7 @@ from ..core.penalties import Penalty
 from ..core.validation import Array
 from ..data.metrics import row_losses
 from ..data.rowblock import RowBlock
+from ..data.sums import add_in_order
 from .frozen import FrozenEngine
 from .scale_warning import is_too_large, loss_without_weights, warn_of_scale
 
@@ -276,9 +277,8 @@ class Learner:
             return
         incurred = self.losses_of(scores, rows.y)
         weights = rows.weights()
-        # Cumulated in order, so that the sums do not depend on how the stream was cut.
         for i, terms in enumerate((weights * incurred, weights)):
-            self._losses[i] = np.cumsum(np.concatenate((self._losses[i : i + 1], terms)))[-1]
+            self._losses[i] = add_in_order(self._losses[i], terms)
 
     def predict(self, rows: RowBlock) -> Array:
         """Return the scores of the rows; features that the model does not know count 0."""

@@ -268,7 +268,7 @@ class Snapshots:
 
 
 def side_by_side(alone: Sequence[Engine], n_features: int) -> PathEngine | None:
-    """Return an engine that runs these models in one loop, None if there is no such loop."""
+    """Return an engine that runs these models in one loop, None if no such loop exists."""
     first = alone[0]
     if not isinstance(first, CompiledEngine) or first.layout.n_outputs > 1:
         return None

@@ -14,6 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..core.validation import Array
+from ..data.sums import add_in_order
 from . import _path as kernels
 
 
@@ -48,7 +49,7 @@ class PairedLosses:
         weights = c if len(c) else np.ones(each.shape[1])
         for sums, losses in zip(self.sums, each, strict=True):
             for at, terms in ((kernels.LOSS, weights * losses), (kernels.WEIGHT, weights)):
-                sums[at] = np.cumsum(np.concatenate((sums[at : at + 1], terms)))[-1]
+                sums[at] = add_in_order(sums[at], terms)
 
     def add_pairs(self, each: Array, c: Array) -> None:
         """Add to the sums of squares alone; c may be empty."""

@@ -16,7 +16,7 @@ from .drawing import themed
 from .page import facts, image, page, table, text, verbatim, words
 from .records import Figure, Table
 
-MANY = 30  # classes above which there is no confusion matrix
+MANY = 30  # classes above which the confusion matrix is left out
 
 STYLE = """
 .tiles { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(12rem, 46%), 1fr)); gap: .7rem;

@@ -17,6 +17,7 @@ import numpy as np
 from ..core.validation import Array
 from ..data import metrics
 from ..data.rowblock import RowBlock
+from ..data.sums import add_in_order
 from ..learner.learner import Learner
 from ..models.model import Weights
 from .report import HELD_OUT, Pass
@@ -125,9 +126,7 @@ class Measures:
 def add_losses(sums: tuple[float, float], losses: Array, c: Array) -> tuple[float, float]:
     """Add losses to the sums of weight times loss and of weight, one after another."""
     weights = c if len(c) else np.ones(len(losses))
-    terms = np.stack((weights * losses, weights))
-    loss, weight = np.cumsum(np.concatenate((np.reshape(sums, (2, 1)), terms), axis=1), axis=1)[:, -1]
-    return float(loss), float(weight)
+    return add_in_order(sums[0], weights * losses), add_in_order(sums[1], weights)
 
 
 def mean(sums: tuple[float, float], before: tuple[float, float] = (0.0, 0.0)) -> float:
