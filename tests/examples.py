@@ -21,13 +21,6 @@ def examples(count: int, **more: Any) -> settings:
     return settings(max_examples=min(count, max(8, count // 8)) if by_default else count, **more)
 
 
-def sample(cases: Iterable[Any], every: int) -> list[Any]:
-    """Return all cases of a parameter, or tuples of several, of which one in `every` is in the default run."""
-    rest = pytest.mark.exhaustive
-    several = [case if isinstance(case, tuple) else (case,) for case in cases]
-    return [pytest.param(*case, marks=rest if i % every else ()) for i, case in enumerate(several)]
-
-
 def mark_cases(items: Iterable[pytest.Item]) -> None:
     """Mark the cases of parametrized tests that are not in the default run as exhaustive."""
     tests: dict[tuple[Any, ...], list[pytest.Function]] = {}

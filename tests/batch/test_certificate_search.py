@@ -17,7 +17,7 @@ import proxstream as ps
 from proxstream.batch import Problem, sdca
 from proxstream.data.rowblock import as_block
 
-from ..examples import examples, sample
+from ..examples import examples
 
 rng = np.random.default_rng(0)
 N, D = 120, 5
@@ -93,7 +93,7 @@ def best_seen(given_problem: Problem) -> float:
 
 
 @pytest.mark.default_cases(1)
-@pytest.mark.parametrize(("loss", "y"), sample(CANDIDATES, 3), ids=[loss for loss, _ in CANDIDATES])
+@pytest.mark.parametrize(("loss", "y"), CANDIDATES, ids=[loss for loss, _ in CANDIDATES])
 def test_the_gap_of_any_model_bounds_what_could_be_gained(loss: str, y: Any) -> None:
     kind = ps.losses.get(loss)
     y = 2.0 * y - 1.0 if kind.kind == "binary" else y.astype(float)
@@ -215,7 +215,8 @@ ONE_PASS = [
 ]
 
 
-@pytest.mark.parametrize("penalty", sample((ps.L1(0.02), ps.L2(0.01), ps.ElasticNet(0.01, 0.01)), 2))
+@pytest.mark.default_cases(2)
+@pytest.mark.parametrize("penalty", [ps.L1(0.02), ps.L2(0.01), ps.ElasticNet(0.01, 0.01)])
 def test_the_gap_of_one_pass_models_is_close_to_the_truth(penalty: Any) -> None:
     best = ps.CertifiedClassifier(penalty=penalty, tol=1e-9).fit(X, TWO).primal_
     for model in ONE_PASS:

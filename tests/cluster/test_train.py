@@ -20,7 +20,6 @@ from proxstream.cluster.partitions import FilePartition
 from proxstream.cluster.rounds import Rounds
 from proxstream.training.checkpoint import CheckpointStore
 
-from ..examples import sample
 from ..training.training_cases import clicks
 
 ROWS = 4_000
@@ -158,7 +157,8 @@ def test_rows_of_one_file_are_held_out_as_without_a_cluster(there: Any, files: l
         assert len(held_out[0]) == 2
 
 
-@pytest.mark.parametrize("rows", sample([100, 700], 2))
+@pytest.mark.default_cases(1)
+@pytest.mark.parametrize("rows", [100, 700])
 def test_which_rows_of_several_files_are_held_out(there: Any, tmp_path: Path, rows: int) -> None:
     """A model that says 0 of each row has losses that tell which rows they are of: each third of its own file."""
     labels = [np.arange(1.0, n) ** 2 / n for n in (500, 3, 1001)]
@@ -189,7 +189,8 @@ def test_early_stopping_survives_a_checkpoint(there: Any, files: list[str], monk
 # ---- quarantine
 
 
-@pytest.mark.parametrize(("n_files", "passes"), sample([(1, 2), (3, 1)], 2))
+@pytest.mark.default_cases(1)
+@pytest.mark.parametrize(("n_files", "passes"), [(1, 2), (3, 1)])
 def test_bad_rows_are_kept_as_without_a_cluster(there: Any, files: list[str], n_files: int, passes: int) -> None:
     data = files[:n_files]
     one = there(data, "--passes", passes, "--quarantine", "there.bad")
@@ -279,7 +280,8 @@ def test_workers_that_are_killed_leave_no_trace(
 # ---- continuing
 
 
-@pytest.mark.parametrize("n_files", sample([1, 2], 2))
+@pytest.mark.default_cases(1)
+@pytest.mark.parametrize("n_files", [1, 2])
 def test_a_run_continues_from_a_model(
     there: Any, files: list[str], monkeypatch: pytest.MonkeyPatch, n_files: int
 ) -> None:

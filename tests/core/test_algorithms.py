@@ -14,7 +14,6 @@ import pytest
 import proxstream as ps
 from proxstream.core.algorithms import ALGORITHMS, rates
 
-from ..examples import sample
 from ..learner import naive_auto
 from ..online import naive_online as naive
 
@@ -448,7 +447,7 @@ def test_every_registered_algorithm_has_a_twin():
 
 
 @pytest.mark.default_cases(40)
-@pytest.mark.parametrize("case", sample(CASES, 3))
+@pytest.mark.parametrize("case", CASES)
 def test_points_are_those_of_the_naive_twin(case):
     twin = CASES[case]
     rng = np.random.default_rng(len(case))
@@ -683,7 +682,7 @@ def test_an_implicit_step_is_the_losses_own_step(name):
 
 
 @pytest.mark.default_cases(4)
-@pytest.mark.parametrize("name", sample(SCALAR_LOSSES, 3))
+@pytest.mark.parametrize("name", SCALAR_LOSSES)
 @pytest.mark.parametrize(
     "penalty",
     [ps.L1(0.3), ps.L2(0.5), ps.Box(-0.3, 0.2), ps.L1(0.1) + ps.L2Ball(0.4), ps.Simplex()],

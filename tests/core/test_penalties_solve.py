@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, assume, given, strategies as st
 
 from proxstream.core import penalties as pen
 
-from ..examples import examples, sample
+from ..examples import examples
 from . import naive_penalties as naive
 
 LIGHT = {"l1", "l2", "elastic_net", "nonnegative", "none"}
@@ -370,7 +370,7 @@ def test_32_bit_in_32_bit_out(name):
 
 
 @pytest.mark.default_cases(8)
-@pytest.mark.parametrize("names", sample([[*names] for names in CHECKED], 4), ids="+".join)
+@pytest.mark.parametrize("names", [[*names] for names in CHECKED], ids="+".join)
 def test_zeros_are_zeros(names):
     """A coordinate that the naive minimizer sets to 0 is 0.0, not small and not -0.0."""
 

@@ -12,16 +12,8 @@ from sklearn import metrics as sk
 
 from proxstream.core import losses
 from proxstream.core.algorithms import FTRLProximal
-from proxstream.data.metrics import (
-    BinaryMetrics,
-    ClassMetrics,
-    NumberMetrics,
-    RankingMetrics,
-    auc,
-    metrics_of,
-    ndcg,
-    pair_accuracy,
-)
+from proxstream.data.measures import auc, ndcg, pair_accuracy
+from proxstream.data.metrics import BinaryMetrics, ClassMetrics, NumberMetrics, RankingMetrics, metrics_of
 from proxstream.learner.learner import Learner
 from proxstream.models.model import Model
 

@@ -21,7 +21,7 @@ from proxstream.learner.engine import CompiledEngine
 from proxstream.learner.layouts import AutoLayout
 from proxstream.learner.learner import Learner
 
-from ..examples import examples, sample
+from ..examples import examples
 from . import naive_auto
 from .naive_auto import CLASSES, MULTICLASS, D, differences, engine_for, stream
 
@@ -45,19 +45,17 @@ def test_the_matrix_uncompiled(every):
     assert report["played"] == -(-8 * 6 * 2 * 2 * 2 // every)
 
 
+@pytest.mark.default_cases(2)
 @pytest.mark.parametrize(
     ("loss", "penalty", "once", "scale", "intercept"),
-    sample(
-        [
-            ("logistic", "l1", True, "feature", True),
-            ("logistic", "elastic_net", False, "feature", False),
-            ("logistic", "none", False, "global", True),
-            ("softmax", "l1", False, "feature", True),
-            ("softmax", "l1", False, "feature", False),
-            ("squared", "box", False, "feature", False),
-        ],
-        3,
-    ),
+    [
+        ("logistic", "l1", True, "feature", True),
+        ("logistic", "elastic_net", False, "feature", False),
+        ("logistic", "none", False, "global", True),
+        ("softmax", "l1", False, "feature", True),
+        ("softmax", "l1", False, "feature", False),
+        ("squared", "box", False, "feature", False),
+    ],
 )
 def test_compiled_is_the_dense_learner_and_the_formulas(loss, penalty, once, scale, intercept):
     for seed in range(3):
@@ -122,7 +120,8 @@ def test_dense_learner_keeps_and_restores_its_state():
 # ---- the stream law ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("loss", sample(["logistic", "squared", "softmax"], 3))
+@pytest.mark.default_cases(1)
+@pytest.mark.parametrize("loss", ["logistic", "squared", "softmax"])
 @given(data=st.data(), seed=st.integers(0, 100), single=st.booleans())
 @examples(40)
 def test_cuts_and_restarts_change_no_bit(loss, data, seed, single):
@@ -267,8 +266,9 @@ def progressive(X, y, algorithm=AUTO, penalty=None, dtype=np.float64, loss="logi
     return scores, float(np.mean(made.value(scores, labels))), engine
 
 
-@pytest.mark.parametrize("scale", sample(["global", "feature"], 2))
-@pytest.mark.parametrize("dtype", sample([np.float64, np.float32], 2))
+@pytest.mark.default_cases(1)
+@pytest.mark.parametrize("scale", ["global", "feature"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_powers_of_two_on_all_columns_change_no_bit(scale, dtype):
     X, y = streams_of_text()
     scores, _, engine = progressive(X, y, ps.AutoFTRL(scale=scale), dtype=dtype)
@@ -278,7 +278,8 @@ def test_powers_of_two_on_all_columns_change_no_bit(scale, dtype):
         np.testing.assert_array_equal(scaled.weights()[0] * dtype(2.0**power), engine.weights()[0])
 
 
-@pytest.mark.parametrize("loss", sample(["logistic", "softmax"], 2))
+@pytest.mark.default_cases(2)
+@pytest.mark.parametrize("loss", ["logistic", "softmax"])
 @pytest.mark.parametrize("factor", [1e-4, 1e4])
 def test_any_factor_on_all_columns_changes_nothing(factor, loss):
     X, y = streams_of_text()
@@ -321,7 +322,8 @@ def naive_constants(**changed):
     return CONSTANTS._replace(**changed)
 
 
-@pytest.mark.parametrize("loss", sample(["squared", "absolute"], 2))
+@pytest.mark.default_cases(1)
+@pytest.mark.parametrize("loss", ["squared", "absolute"])
 def test_units_of_labels_change_nothing(loss):
     X, _ = streams_of_text()
     y = X @ np.random.default_rng(2).normal(size=X.shape[1])

@@ -15,8 +15,6 @@ from proxstream.learner import _finite as finite, _loop as driver, hogwild as th
 from proxstream.learner.engine import CompiledEngine
 from proxstream.learner.learner import Learner
 
-from ..examples import sample
-
 ROWS, FEATURES = 6000, 200
 GUARD = finite.guard(np.empty(0), None, False)
 
@@ -49,7 +47,7 @@ def short_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.default_cases(1)
 @pytest.mark.usefixtures("short_chunks")
-@pytest.mark.parametrize("name", sample(CASES, 4))
+@pytest.mark.parametrize("name", CASES)
 def test_stress(name: str) -> None:
     algorithm, penalty, loss = CASES[name]
     X, y = data()

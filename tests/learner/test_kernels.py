@@ -23,7 +23,6 @@ from proxstream.learner.engine import CompiledEngine
 from proxstream.learner.layouts import AveragedLayout, ScalarLayout
 from proxstream.learner.plan import Plan, plan
 
-from ..examples import sample
 from . import kernel_cases
 from .kernel_cases import Case, Setting, Twin, differences, engine, stream
 
@@ -125,7 +124,7 @@ MEANS = ("adagrad", "mirror", "truncated", "sgd", "arow")
 
 
 @pytest.mark.default_cases(1)
-@pytest.mark.parametrize("name", sample(MEANS, 3))
+@pytest.mark.parametrize("name", MEANS)
 def test_compiled_means_equal_the_dense_family(name: str) -> None:
     case = COVERING[name]
     for seed, weighted in enumerate((False, True)):
@@ -145,7 +144,8 @@ EXTREME = {
 }
 
 
-@pytest.mark.parametrize("name", sample(EXTREME, 3))
+@pytest.mark.default_cases(2)
+@pytest.mark.parametrize("name", EXTREME)
 def test_decay_that_ends_an_epoch(name: str) -> None:
     case = EXTREME[name]
     for weighted in (False, True):
@@ -168,7 +168,7 @@ IDLE = {
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("name", sample(IDLE, 3))
+@pytest.mark.parametrize("name", IDLE)
 def test_a_feature_that_sleeps_for_thousands_of_rounds(name: str) -> None:
     """Seen in the first and in the last row; in between rows are empty, which decay like any other."""
     case = IDLE[name]

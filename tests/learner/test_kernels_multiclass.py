@@ -25,7 +25,7 @@ from proxstream.learner.engine import CompiledEngine
 from proxstream.learner.layouts import MulticlassLayout, ScalarLayout
 from proxstream.learner.plan import multiclass_plan, plan
 
-from ..examples import examples, sample as some
+from ..examples import examples
 from . import naive_multiclass as naive
 from .naive_multiclass import CLASSES, D, sample
 
@@ -51,7 +51,7 @@ COVERING = [
 
 
 @pytest.mark.default_cases(1)
-@pytest.mark.parametrize(("algorithm", "penalty", "loss"), some(COVERING, 2))
+@pytest.mark.parametrize(("algorithm", "penalty", "loss"), COVERING)
 def test_compiled(algorithm: Any, penalty: Any, loss: Any) -> None:
     assert not naive.difference(algorithm, penalty, loss, sample(), intercept=True)
     assert not naive.difference(algorithm, penalty, loss, sample(weighted=True), intercept=False)
@@ -182,16 +182,14 @@ def test_rows_are_zero_together(index: int) -> None:
 # -- the stream law ------------------------------------------------------------------------------
 
 
+@pytest.mark.default_cases(2)
 @pytest.mark.parametrize(
     ("combination", "dtype"),
-    some(
-        [
-            *((combination, np.float64) for combination in COVERING),
-            (COVERING[0], np.float32),
-            (COVERING[1], np.float32),
-        ],
-        4,
-    ),
+    [
+        *((combination, np.float64) for combination in COVERING),
+        (COVERING[0], np.float32),
+        (COVERING[1], np.float32),
+    ],
 )
 @examples(8)
 @given(cuts=st.lists(st.integers(0, 45), max_size=6), resume=st.booleans())
@@ -273,16 +271,14 @@ def test_threads_learn_the_same_problem() -> None:
 # -- one-vs-rest ---------------------------------------------------------------------------------
 
 
+@pytest.mark.default_cases(1)
 @pytest.mark.parametrize(
     ("algorithm", "penalty", "loss", "dtype"),
-    some(
-        [
-            (ps.FTRLProximal(alpha=0.5), ps.L1(0.02), losses.logistic, np.float32),
-            (ps.AROW(), None, losses.hinge, np.float64),
-            (ps.MirrorDescent(), ps.ElasticNet(0.01, 0.1), losses.squared_hinge, np.float64),
-        ],
-        3,
-    ),
+    [
+        (ps.FTRLProximal(alpha=0.5), ps.L1(0.02), losses.logistic, np.float32),
+        (ps.AROW(), None, losses.hinge, np.float64),
+        (ps.MirrorDescent(), ps.ElasticNet(0.01, 0.1), losses.squared_hinge, np.float64),
+    ],
 )
 def test_one_vs_rest_is_a_scalar_engine_a_class(algorithm: Any, penalty: Any, loss: Any, dtype: Any) -> None:
     # The two loops sum a row in different orders: equal to rounding, and in their zeros.

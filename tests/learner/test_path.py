@@ -21,7 +21,7 @@ from proxstream.learner.path import PathLearner
 from proxstream.learner.path_engine import EachAlone, PathEngine
 from proxstream.learner.path_trial import PathTrial
 
-from ..examples import examples, sample
+from ..examples import examples
 
 D = 40
 ALGORITHMS = {
@@ -77,7 +77,8 @@ def _short_trial(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trial, "TRIAL", 20)
 
 
-@pytest.mark.parametrize(("algorithm", "penalty", "dtype", "loss"), sample(CASES, 5))
+@pytest.mark.default_cases(7)
+@pytest.mark.parametrize(("algorithm", "penalty", "dtype", "loss"), CASES)
 @examples(20)
 @given(
     seed=st.integers(0, 10**6),

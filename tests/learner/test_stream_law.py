@@ -14,7 +14,7 @@ from proxstream.core import losses
 from proxstream.data.rowblock import RowBlock, as_block
 from proxstream.learner.learner import Learner
 
-from ..examples import examples, sample
+from ..examples import examples
 from .kernel_cases import Case, D, Setting, engine, stream
 
 ROWS = 40
@@ -66,7 +66,8 @@ def cut(rows: RowBlock, start: int, stop: int) -> RowBlock:
     )
 
 
-@pytest.mark.parametrize(("name", "dtype", "average"), sample(PLAYS, 4))
+@pytest.mark.default_cases(4)
+@pytest.mark.parametrize(("name", "dtype", "average"), PLAYS)
 @examples(20)
 @given(seed=st.integers(0, 1000), weighted=st.booleans(), places=cuts)
 def test_cutting_and_saving_change_nothing(

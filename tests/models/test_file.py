@@ -25,7 +25,7 @@ from proxstream.learner.learner import Learner
 from proxstream.models import container
 from proxstream.models.file import KINDS, ModelFileError, load, pack, read, save, write
 
-from ..examples import examples, sample
+from ..examples import examples
 from . import model_cases as modelfile_cases
 from .model_cases import rows, same
 
@@ -143,7 +143,8 @@ ESTIMATORS: dict[str, Callable[[], Any]] = {
 }
 
 
-@pytest.mark.parametrize("kind", sample(ESTIMATORS, 3))
+@pytest.mark.default_cases(2)
+@pytest.mark.parametrize("kind", ESTIMATORS)
 def test_a_loaded_estimator_continues_training(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "a.psm"
     model = ESTIMATORS[kind]().partial_fit(**batch(kind, 0))
@@ -622,7 +623,7 @@ STATES: dict[str, tuple[Callable[[], Learner], dict[str, Any]]] = {
 
 
 @pytest.mark.default_cases(2)
-@pytest.mark.parametrize("name", sample(STATES, 3))
+@pytest.mark.parametrize("name", STATES)
 def test_a_state_that_would_lead_a_compiled_loop_astray_is_refused(name: str, tmp_path: Path) -> None:
     make, changes = STATES[name]
     learner = make()
@@ -636,7 +637,8 @@ def test_a_state_that_would_lead_a_compiled_loop_astray_is_refused(name: str, tm
         assert "is damaged" in refused(tmp_path / "a.psm")
 
 
-@pytest.mark.parametrize("name", sample(STATES, 3))
+@pytest.mark.default_cases(3)
+@pytest.mark.parametrize("name", STATES)
 def test_a_state_of_another_shape_is_refused(name: str, tmp_path: Path) -> None:
     learner = STATES[name][0]()
     block, qid = rows(learner)

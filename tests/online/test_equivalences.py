@@ -10,8 +10,6 @@ import pytest
 import proxstream as ps
 from proxstream.core.algorithms import rates
 
-from ..examples import sample
-
 D = 6
 EXACT = 1e-10
 
@@ -60,8 +58,9 @@ THEOREM_11 = {
 }
 
 
+@pytest.mark.default_cases(5)
 @pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize("case", sample(THEOREM_11, 3))
+@pytest.mark.parametrize("case", THEOREM_11)
 def test_theorem_11(case, schedule):
     geometry, penalty = THEOREM_11[case]
     mirror = ps.MirrorDescent(0.4, schedule, geometry)

@@ -10,7 +10,9 @@ from hypothesis import given, strategies as st
 from sklearn import calibration as sk_calibration, metrics as sk
 
 from proxstream import losses
-from proxstream.data.metrics import SCORE_BITS, BinaryMetrics, BinaryTally, bins, middles
+from proxstream.data.measures import SCORE_BITS, bins, middles
+from proxstream.data.metrics import BinaryMetrics
+from proxstream.data.tallies import BinaryTally
 from proxstream.report import curves
 from proxstream.report.collect import Confusion, NumberPairs, WatchedTally, collector, hashes
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from proxstream import losses
-from proxstream.data.metrics import SCORE_BITS
+from proxstream.data.measures import SCORE_BITS
 from proxstream.report import sections
 from proxstream.report.collect import Confusion, NumberPairs
 from proxstream.report.page import page, verbatim, words

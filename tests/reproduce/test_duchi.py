@@ -30,7 +30,7 @@ from proxstream.reproduce.contest import METHODS, Contest, fewest, nonzero, stre
 from proxstream.reproduce.products import Products, binning
 from proxstream.reproduce.texts import bigrams, generated
 
-from ..examples import examples, sample
+from ..examples import examples
 
 OURS = ("adagrad-text", "adagrad-ranking", "adagrad-mnist", "adagrad-census")
 
@@ -45,7 +45,7 @@ def few_rows(n: int = 120, width: int = 30, seed: int = 0) -> tuple[np.ndarray, 
 
 
 @pytest.mark.default_cases(1)
-@pytest.mark.parametrize("method", sample(METHODS, 4))
+@pytest.mark.parametrize("method", METHODS)
 def test_mistakes_are_those_of_the_algorithm_as_the_papers_write_it(method: str) -> None:
     X, y = few_rows()
     penalty = L1(0.01) if METHODS[method].penalized else None

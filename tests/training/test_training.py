@@ -15,7 +15,7 @@ from sklearn.metrics import roc_auc_score
 
 import proxstream as ps
 from proxstream.core import losses
-from proxstream.data import metrics
+from proxstream.data import measures, tallies
 from proxstream.data.rowblock import NO_WEIGHTS, RowBlock, as_block
 from proxstream.io import Chunk, DataError, Position
 from proxstream.learner.learner import Learner
@@ -109,7 +109,7 @@ class Replay:
         if not out:
             return []
         scores, y, c = (np.concatenate([part(row) for row in out]) for part in (learner.predict, _labels, _weights))
-        found = metrics.tally(losses.logistic, 1)
+        found = tallies.tally(losses.logistic, 1)
         found.add(scores, y, c)
         right = np.average((scores > 0.0) == (y > 0.0), weights=c)
         return [float(np.average(np.log1p(np.exp(-y * scores)), weights=c)), float(right), found.facts()["auc"]]
@@ -502,7 +502,7 @@ def test_auc_is_that_of_scikit_learn_within_its_error(seed: int, weighted: bool,
     if scale < 1.0:
         scores[rng.random(400) < 0.2] = 0.0  # ties, which count half
     c = rng.random(400) if weighted else NO_WEIGHTS
-    counted = metrics.tally(losses.logistic, 1)
+    counted = tallies.tally(losses.logistic, 1)
     for cut in (slice(0, 100), slice(100, 400)):
         counted.add(scores[cut], y[cut], c[cut])
     facts = counted.facts()
@@ -515,7 +515,7 @@ def test_auc_is_that_of_scikit_learn_within_its_error(seed: int, weighted: bool,
 @pytest.mark.parametrize("loss", [losses.logistic, losses.hinge, losses.squared_hinge, losses.smoothed_hinge])
 def test_the_best_constant_of_two_classes(loss: Any) -> None:
     y = np.repeat([-1.0, 1.0], [30, 70])
-    counted = metrics.tally(loss, 1)
+    counted = tallies.tally(loss, 1)
     counted.add(np.zeros(100), y, NO_WEIGHTS)
     best = counted.best_constant()
     found = minimize_scalar(lambda p: float(np.mean(loss.value(np.full(100, p), y))))
@@ -532,7 +532,7 @@ def test_the_best_constant_of_numbers(loss: Any, whole: bool) -> None:
     rng = np.random.default_rng(0)
     y = rng.poisson(4.0, 500).astype(float) if whole else rng.gamma(2.0, 2.0, 500)
     c = rng.random(500)
-    counted = metrics.tally(loss, 1)
+    counted = tallies.tally(loss, 1)
     counted.add(np.zeros(500), y, c)
     best = counted.best_constant()
     assert best is not None
@@ -548,7 +548,7 @@ def test_the_best_constant_of_numbers(loss: Any, whole: bool) -> None:
 
 def test_one_against_the_rest_has_the_best_constant_of_each() -> None:
     y = np.repeat([0.0, 1.0, 2.0], [50, 30, 20])
-    counted = metrics.tally(losses.logistic, 3)
+    counted = tallies.tally(losses.logistic, 3)
     counted.add(np.zeros((100, 3)), y, NO_WEIGHTS)
     best = counted.best_constant()
     shares = np.array([0.5, 0.3, 0.2])
@@ -559,16 +559,16 @@ def test_one_against_the_rest_has_the_best_constant_of_each() -> None:
 
 
 def test_regression_reports_its_squared_error() -> None:
-    counted = metrics.tally(losses.squared, 1)
+    counted = tallies.tally(losses.squared, 1)
     counted.add(np.array([1.0, 2.0]), np.array([1.0, 4.0]), NO_WEIGHTS)
     assert counted.facts()["rmse"] == pytest.approx(math.sqrt(2.0))
 
 
 def test_bins_keep_the_order() -> None:
     values = np.sort(np.concatenate([s * 10.0 ** np.arange(-45, 39) for s in (-1.0, 1.0)]))
-    found = metrics.bins(values, metrics.LABEL_BITS)
+    found = measures.bins(values, measures.LABEL_BITS)
     assert (np.diff(found) >= 0).all()
     assert found.min() >= 0
-    assert found.max() < 1 << metrics.LABEL_BITS
+    assert found.max() < 1 << measures.LABEL_BITS
     whole = np.arange(-4096.0, 4097.0)
-    assert len(np.unique(metrics.bins(whole, metrics.LABEL_BITS))) == len(whole)
+    assert len(np.unique(measures.bins(whole, measures.LABEL_BITS))) == len(whole)

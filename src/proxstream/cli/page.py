@@ -16,7 +16,8 @@ from click import UsageError
 from .common import cell, check_places
 
 if TYPE_CHECKING:
-    from ..data.metrics import Metrics, Tally
+    from ..data.metrics import Metrics
+    from ..data.tallies import Tally
     from ..models.model import Model
     from ..report.collect import Collector
     from ..training.base_session import BaseSession
@@ -187,7 +188,7 @@ def write_evaluation(
 
 def predictions(model: Model, counted: Tally | Metrics, seen: Collector | None, auc: float) -> str:
     """Return how a model predicts, as HTML; empty where nothing was collected."""
-    from ..data.metrics import BinaryTally
+    from ..data.tallies import BinaryTally
     from ..report import sections
     from ..report.collect import Confusion, NumberPairs
 

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.validation import Array
-from ..data import metrics
+from ..data import tallies
 from ..data.batches import Batch, blocks
 from ..data.rowblock import RowBlock
 from ..learner import merge as sums
@@ -88,7 +88,7 @@ class LaneReport(NamedTuple):
     done: bool
     seen: tuple[bool, bool, bool]  # whether a label was 0, whether one was -1, and whether a feature was 0
     last: tuple[Any, Any, int] | None  # label, scores and number of features of the last row
-    counts: Counts | None = None  # of predictions, see `data.metrics`
+    counts: Counts | None = None  # of predictions, see `data.tallies`
     bad_labels: int = 0  # rows skipped because of their labels
     bad: tuple[BadRows, ...] = ()  # rows for the quarantine
 
@@ -223,7 +223,7 @@ def _learn(task: LaneTask, learner: Learner, found: LaneRows, rows: list[RowBloc
     indices = [block.indices[block.indptr[0] : block.indptr[-1]] for block in rows]
     start = sums.before(learner.engine, sums.touched(learner.n_features, indices))
     began = learner.loss_sums
-    tally = metrics.tally(learner.loss, learner.n_outputs) if task.tally and task.count else None
+    tally = tallies.tally(learner.loss, learner.n_outputs) if task.tally and task.count else None
     position, again = found.position, task.tally and not task.count
     if again:
         learner.loss_sums = position.relearned_loss * task.lanes, position.relearned_weight * task.lanes

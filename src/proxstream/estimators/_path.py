@@ -14,7 +14,7 @@ from ..core.losses import Loss
 from ..core.penalties import Penalty
 from ..core.validation import Array
 from ..data.batches import Batch, blocks
-from ..data.metrics import auc
+from ..data.measures import auc
 from ..data.rowblock import RowBlock
 from ..learner.path import PathLearner
 from ..learner.path_losses import PairedLosses

@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from ..core.losses import Loss
 from ..core.validation import Array, vector
 from ..data.batches import Batch
-from ..data.metrics import pair_accuracy
+from ..data.measures import pair_accuracy
 from ._base import StreamEstimator
 from ._params import AlgorithmLike, PenaltyLike
 from ._rows import labelled_blocks

@@ -25,7 +25,7 @@ from ..core.algorithms import Algorithm, AutoFTRL
 from ..core.losses import Loss
 from ..core.penalties import Penalty
 from ..core.validation import Array
-from ..data.metrics import row_losses
+from ..data.measures import row_losses
 from ..data.rowblock import RowBlock
 from ..data.sums import add_in_order
 from .frozen import FrozenEngine

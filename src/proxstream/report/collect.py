@@ -1,6 +1,6 @@
 """What a stream of predictions leaves behind for its figures, in bounded memory and however the stream is cut.
 
-Two classes need nothing of their own: the counts of `data.metrics.BinaryTally` have it all.
+Two classes need nothing of their own: the counts of `data.tallies.BinaryTally` have it all.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ import numpy as np
 
 from ..core.losses import Loss
 from ..core.validation import Array
-from ..data.metrics import SCORE_BITS, Constant, Tally, bins
+from ..data.measures import SCORE_BITS, bins
 from ..data.rowblock import weights_or_ones
+from ..data.tallies import Constant, Tally
 
 SAMPLE = 1000  # pairs of label and prediction
 

@@ -1,7 +1,7 @@
 """The numbers behind the figures of predictions: from counts in bins of the score, which a stream fills.
 
 `counts` is an array (bins, 2) with the weights of the negative and of the positive rows by bin of their score, as
-`data.metrics.BinaryTally` keeps it: scores of one bin agree to one part in 2^9. A threshold between two bins is a real
+`data.measures.BinaryTally` keeps it: scores of one bin agree to one part in 2^9. A threshold between two bins is a real
 threshold, so that every point of a curve here is a point of the exact curve; rows of one bin are one step.
 
 | curve            | x                                  | y                                                   |
@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.validation import Array
-from ..data.metrics import SCORE_BITS, calibration_groups, middles
+from ..data.measures import SCORE_BITS, calibration_groups, middles
 
 TAIL = 0.001  # share of the weight that a histogram leaves to its outermost bars, on each side
 

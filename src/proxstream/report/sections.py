@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core.validation import Array
-from ..data.metrics import SCORE_BITS, middles
+from ..data.measures import SCORE_BITS, middles
 from . import curves, figures
 from .collect import Confusion, NumberPairs
 from .drawing import themed

@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import Any
 
 from ..core.validation import Array
-from ..data import metrics
+from ..data import tallies
 from ..data.rowblock import RowBlock
 from ..io.types import Chunk, Position
 from ..learner.learner import Learner
@@ -112,7 +112,7 @@ class BaseSession:
         self.progress = Progress(pass_start=learner.loss_sums, last_line=learner.loss_sums)
         self.lines: list[Line] = []
         self.passes: list[Pass] = []
-        self.tally = metrics.tally(learner.loss, learner.n_outputs, ranking=learner.ranking)
+        self.tally = tallies.tally(learner.loss, learner.n_outputs, ranking=learner.ranking)
         self.best: dict[str, Array] = {}
         self._on_line, self._on_pass = on_line, on_pass
         self._standardize = standardize or (lambda rows, learn: rows)
@@ -242,7 +242,7 @@ class BaseSession:
         self.progress = Progress(position=Position(*values.pop("position")), **pairs, **values)
         self.learner.load_state_dict(under("learner.", arrays))
         self.best = under("best.", arrays)
-        metrics.restore(self.tally, under("tally.", arrays))
+        tallies.restore(self.tally, under("tally.", arrays))
 
 
 def under(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:

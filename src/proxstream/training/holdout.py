@@ -15,7 +15,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..core.validation import Array
-from ..data import metrics
+from ..data import tallies
+from ..data.measures import row_losses
 from ..data.rowblock import RowBlock
 from ..data.sums import add_in_order
 from ..learner.learner import Learner
@@ -96,7 +97,7 @@ class Measures:
 
     def __init__(self, learner: Learner | Weights) -> None:
         self.learner, self.sums = learner, (0.0, 0.0)
-        self.tally = metrics.tally(learner.loss, learner.n_outputs, ranking=learner.ranking)
+        self.tally = tallies.tally(learner.loss, learner.n_outputs, ranking=learner.ranking)
 
     def add_rows(self, several: Iterable[Block]) -> Measures:
         """Predict blocks of rows with their qid and offset (or None)."""
@@ -112,7 +113,7 @@ class Measures:
 
     def add(self, scores: Array, rows: RowBlock) -> None:
         """Take in the scores of rows."""
-        self.sums = add_losses(self.sums, metrics.row_losses(self.learner.loss, scores, rows.y), rows.c)
+        self.sums = add_losses(self.sums, row_losses(self.learner.loss, scores, rows.y), rows.c)
         self.tally.add(scores, rows.y, rows.c)
 
     def facts(self) -> dict[str, float]:

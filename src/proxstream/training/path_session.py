@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..core.validation import Array
-from ..data.metrics import Constant
+from ..data.tallies import Constant
 from ..learner.path import PathLearner
 from ..learner.path_losses import PairedLosses
 from . import holdout

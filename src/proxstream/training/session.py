@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..core.validation import Array
-from ..data import metrics
+from ..data import tallies
 from ..data.offsets import absorb_offset
 from ..data.order import LabelOrder, warn_of_order
 from ..data.rowblock import RowBlock
@@ -85,7 +85,7 @@ class Session(BaseSession):
         super().restore(record, arrays)
         self._occurred = None
         self.kept.restore(under("held_out.", arrays), self.progress.held_out_complete)
-        metrics.restore(self.order, under("order.", arrays))
+        tallies.restore(self.order, under("order.", arrays))
 
     def arrays(self) -> dict[str, Array]:
         """Return the arrays of the session, including those of the learner and of held-out rows."""
