@@ -81,7 +81,7 @@ def table(title: str, contestants: Sequence[Contestant], nonzeros: int) -> Table
 
 
 def listed(title: str, figures: dict[str, Any]) -> Table:
-    """Return figures, one a line."""
+    """Return figures, one per line."""
     out = Table("", "", title=title, title_justify="left")
     out.columns[1].justify = "right"
     for name, value in figures.items():

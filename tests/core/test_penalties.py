@@ -281,12 +281,12 @@ BAD = [
     (
         lambda: pen.GroupL2(1.0, [0.5, 1.0]),
         TypeError,
-        "groups must be None or one integer label a coordinate, got [0.5",
+        "groups must be None or one integer label per coordinate, got [0.5",
     ),
     (
         lambda: pen.GroupLinf(1.0, 3),
         TypeError,
-        "groups must be None or one integer label a coordinate, got 3",
+        "groups must be None or one integer label per coordinate, got 3",
     ),
     (lambda: pen.KL(-1.0), ValueError, "sigma must be"),
     (
@@ -301,7 +301,7 @@ BAD = [
     (lambda: pen.Box(np.nan, 1.0), ValueError, "lo must be numbers other than nan and inf, got nan"),
     (lambda: pen.Box(inf, inf), ValueError, "lo must be numbers other than nan and inf, got inf"),
     (lambda: pen.Box(0.0, -inf), ValueError, "hi must be numbers other than nan and -inf, got -inf"),
-    (lambda: pen.Box("low", 1.0), TypeError, "lo must be a number or one a coordinate, got 'low'"),
+    (lambda: pen.Box("low", 1.0), TypeError, "lo must be a number or one per coordinate, got 'low'"),
     (lambda: pen.L1Ball(0.0), ValueError, "radius must be a finite number > 0, got 0.0"),
     (lambda: pen.L2Ball(-1.0), ValueError, "radius must be a finite number > 0, got -1.0"),
     (lambda: pen.Simplex(0), ValueError, "radius must be a finite number > 0, got 0"),

@@ -217,7 +217,7 @@ def largest_block(v, labels) -> float:
 
 
 def duchi_dual(eta, delta, labels) -> Formula:
-    """(16) with a label a coordinate, (18) with one label, Corollary 14 between."""
+    """(16) with a label per coordinate, (18) with one label, Corollary 14 between."""
 
     def formula(game, x):
         tr = np.trace(block_root(game.gs, labels))

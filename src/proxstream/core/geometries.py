@@ -91,7 +91,7 @@ class Spectrum(NamedTuple):
         return (self.vectors * self.values) @ self.vectors.T
 
 
-# What may stand for h: one number for all coordinates, one a coordinate, or a matrix.
+# What may stand for h: one number for all coordinates, one per coordinate, or a matrix.
 Curvature = float | Array | Spectrum
 
 

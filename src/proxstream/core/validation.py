@@ -92,7 +92,7 @@ def integer(name: str, value: Any, *, low: int, high: int = (1 << 63) - 1) -> in
 
 
 def labels(name: str, value: Any) -> tuple[int, ...]:
-    """Return one integer label a coordinate as a tuple.
+    """Return one integer label per coordinate as a tuple.
 
     >>> labels("matrix", [0, 0, 1])
     (0, 0, 1)
@@ -102,7 +102,7 @@ def labels(name: str, value: Any) -> tuple[int, ...]:
     except ValueError:  # lists of different lengths
         array = np.empty(0)
     if array.ndim != 1 or array.size == 0 or not np.issubdtype(array.dtype, np.integer):
-        raise TypeError(f"{name} must be one integer label a coordinate, got {shown(value)}")
+        raise TypeError(f"{name} must be one integer label per coordinate, got {shown(value)}")
     return tuple(int(label) for label in array)
 
 

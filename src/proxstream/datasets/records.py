@@ -34,9 +34,9 @@ class Rows:
     Parameters
     ----------
     X
-        One row a line: a NumPy array, or a SciPy CSR matrix.
+        One row per line: a NumPy array, or a SciPy CSR matrix.
     y
-        One label a row.
+        One label per row.
     """
 
     X: Any
@@ -57,7 +57,7 @@ class Table:
     y
         -1 or +1 a row.
     weight
-        One a row, where the data bring weights.
+        One per row, where the data bring weights.
     """
 
     columns: Mapping[str, Array]

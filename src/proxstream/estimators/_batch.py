@@ -5,7 +5,7 @@ A subclass states its parameters and how to solve:
     def _solve(self, problem: Problem, start: Solution | None, n_threads: int) -> Solution
 
 `start` is the last fit's solution of a problem of the same size under warm_start=True. One class against the rest is
-one problem a class, solved in `n_threads` threads; all else about classes, labels and weights is settled here.
+one problem per class, solved in `n_threads` threads; all else about classes, labels and weights is settled here.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ class BatchEstimator(LinearModelMixin, Stored, Composed):
         return self
 
     def _fit_each(self, problem: Problem, n_classes: int) -> Self:
-        """Solve one problem a class, each class against the rest, of a problem whose labels are classes."""
+        """Solve one problem per class, each class against the rest, of a problem whose labels are classes."""
         start = self._start(problem)
         near, frame = centred(problem)  # once for all classes
 

@@ -14,7 +14,7 @@ from ._rows import predicted_blocks
 
 
 def has_probabilities(estimator: Any) -> bool:
-    """Tell that the estimator's loss knows probabilities; else raise an AttributeError that says which do."""
+    """Return whether the estimator's loss knows probabilities; else raise an AttributeError that says which do."""
     loss = losses.get(estimator.loss)
     if not loss.has_probabilities:
         raise AttributeError(f"probabilities come with the losses logistic and softmax, not with {loss}")
@@ -41,7 +41,7 @@ class Classifies(ClassifierMixin):  # type: ignore[misc]
         raise NotImplementedError
 
     def _each_against_rest(self) -> bool:
-        """Tell that more than two scores come from a binary loss, one model a class."""
+        """Return whether more than two scores come from a binary loss, one model per class."""
         raise NotImplementedError
 
     def predict(self, X: Any) -> Array:

@@ -21,7 +21,7 @@ from ._base import StreamEstimator
 from ._classifier import Classifies
 from ._params import AlgorithmLike, PenaltyLike
 
-# The same loss for two classes, with one vector of weights, and for more, with one a class.
+# The same loss for two classes, with one vector of weights, and for more, with one per class.
 TWINS = {"logistic": "softmax", "hinge": "multiclass_hinge"}
 
 

@@ -35,13 +35,13 @@ PAD = 1 if INTERPRETED else 32  # buffers are worked on in multiples: four regis
 
 # The clock: rows and penalty so far; a, b, c and their sums of squares; the product of all sizes (exponent, mantissa,
 # count) or the sum and count of squared non-zeros; S or the global scale; the sum of row sizes; the labels' range; the
-# units of predictions and slopes; and from RECENT on a recent slope a class.
+# units of predictions and slopes; and from RECENT on a recent slope per class.
 T, K, A, B, C, SQUARES_A, SQUARES_B, SQUARES_C = range(8)
 SUM, MANTISSA, COUNT, SCALE, SIZE, LO, HI, P_UNIT, G_UNIT, RECENT = range(8, 18)
 
 
 class PerFeature(NamedTuple):
-    """AutoFTRL with a scale a feature; labels, ranged: whether labels set the units, and bound predictions.
+    """AutoFTRL with a scale per feature; labels, ranged: whether labels set the units, and bound predictions.
 
     adapts: whether a, b and c are learned, as they are on rows that come for the first time.
     """
@@ -74,7 +74,7 @@ class Parts(NamedTuple):
 
 
 class Model(NamedTuple):
-    """What a learner remembers: a cell a feature, the intercepts' cells (or none), the clock."""
+    """What a learner remembers: a cell per feature, the intercepts' cells (or none), the clock."""
 
     state: Any
     bias: Any

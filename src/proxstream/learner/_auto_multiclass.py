@@ -1,9 +1,9 @@
-"""AutoFTRL compiled, the loop over rows for models with one score a class.
+"""AutoFTRL compiled, the loop over rows for models with one score per class.
 
 A feature's cell is z/s of all classes, then r/s of all classes, then the one 1/s that they share (none with a global
-scale): one stretch of memory a non-zero, and class by class the arithmetic runs on whole vector registers. The classes
+scale): one stretch of memory per non-zero, and class by class the arithmetic uses whole vector registers. The classes
 also share a, b, c, kappa and beta; the evidence behind a feature's scale and the gradients of a, b and c are sums over
-classes. With a binary loss a class (one-vs-rest) the same holds.
+classes. With a binary loss per class (one-vs-rest) the same holds.
 """
 
 from __future__ import annotations

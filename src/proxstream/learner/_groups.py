@@ -244,7 +244,7 @@ def _(rule, row, state, i):
 
 @generic
 def read_row(penalty, rule, row, L, state, table, j, out, at, work):
-    """Write the weights of feature j, one a class, to out[at:]."""
+    """Write the weights of feature j, one per class, to out[at:]."""
     classes = work.shape[0] // 3
     for c in range(classes):
         out[at + c] = weight(rule, penalty, row, state, table, j * classes + c)

@@ -35,7 +35,7 @@ class Parts(NamedTuple):
 
 
 class Model(NamedTuple):
-    """What a learner remembers: a cell a feature, the intercept's cell (or none), the clock, the idle rounds' table."""
+    """A learner's memory: a cell per feature, the intercept's cell (or none), the clock, the idle rounds' table."""
 
     state: Any
     bias: Any

@@ -1,12 +1,12 @@
-"""The loop over rows for models with one score a class: the features' cells lie class by class, side by side.
+"""The loop over rows for models with one score per class: the features' cells lie class by class, side by side.
 
 Cell j * classes + c belongs to feature j and class c, so every rule of `rules` works on it as on any other cell, and
 all that a non-zero touches is one stretch of memory. A row of data reads all classes of its features, makes one slope
 a class, and writes back. Two kinds of loss:
 
 - a loss of all scores (softmax, multiclass_hinge): one problem, its slopes made together by `slopes`;
-- one-vs-rest: a binary loss a class with the label +1 for the row's class and -1 for all others. The classes share
-  the clock and nothing else, so with a separable penalty they are the models that a scalar engine a class would learn.
+- one-vs-rest: a binary loss per class with the label +1 for the row's class and -1 for all others. The classes share
+  the clock and nothing else: with a separable penalty they are the models that one scalar engine per class would learn.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ AHEAD = 32  # non-zeros between asking for cells and using them
 
 
 class OneVsRest(NamedTuple):
-    """A binary loss a class."""
+    """A binary loss per class."""
 
     loss: Any
 

@@ -183,7 +183,7 @@ class Observed:
     def centred(self, x: Array, h: Curvature) -> float:
         """Return r_0:t(x) of regularizers centred at the origin, r_t >= 0 and r_0(x_1) = 0.
 
-        x_1 minimizes R over the constraint, so a number h leaves h (R(x) - R(x_1)); one a coordinate need not be
+        x_1 minimizes R over the constraint, so a number h leaves h (R(x) - R(x_1)); one per coordinate need not be
         smallest at an x_1 other than 0, and only r_0 gives up its value there.
         """
         return max(self._times(h, x) - self._times(h if _is_number(h) else self.h0, self.first.x), 0.0)

@@ -122,7 +122,7 @@ class OnlineLearner:
             )
         y = np.asarray(y)
         if y.shape != z.shape[:-1]:
-            raise ValueError(f"y must have one label a row, shape {z.shape[:-1]}, got shape {y.shape}")
+            raise ValueError(f"y must have one label per row, shape {z.shape[:-1]}, got shape {y.shape}")
         loss.check_labels(y)
         if loss.kind == "multiclass" and int(np.max(y, initial=0)) >= self.shape[1]:
             raise ValueError(f"y must be a class in 0..{self.shape[1] - 1}, got {int(np.max(y))}")

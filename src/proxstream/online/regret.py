@@ -160,7 +160,7 @@ class Regret:
         return bounds.bound(self._seen, x, penalty=penalty, loss_curvature=self.loss_curvature)
 
     def frame(self, x: Any = None) -> dict[str, Array]:
-        """Return a column a quantity, a row a round; with a comparator also its regrets and the bound.
+        """Return a column per quantity and a row per round; with a comparator also its regrets and the bound.
 
         Columns: t, loss, cumulative_loss, penalty, gradient_norm, and with x: linearized_regret, bound and, where
         every f is known, regret. Both regrets count the penalty, unless the theorem behind `bound` leaves it out.

@@ -331,7 +331,7 @@ EXPERIMENT = Experiment(
     "adagrad-mnist",
     "Adaptive subgradients on digits, under kernels",
     "Duchi, Hazan and Singer 2010, section 7.3, Table 3 and Figure 5",
-    "Ten digits from Gaussian kernels with 3,000 support images: features that are dense, where steps a feature have "
+    "Ten digits from Gaussian kernels with 3,000 support images: features that are dense, where steps per feature have "
     "less to offer than on text. Passive-aggressive, dual averaging and adaptive dual averaging learn in one pass "
     "under the multiclass hinge, without a penalty and with mixed norms that switch support images off.",
     "MNIST: the four idx files, packed by gzip or not",

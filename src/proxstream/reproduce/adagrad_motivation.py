@@ -281,7 +281,7 @@ def _claims(
         ),
         Claim(
             "An adversary that first plays e_1 until steps are short makes gradient descent suffer order d^2, while "
-            "AdaGrad's regret stays constant a coordinate (section 1.2).",
+            "AdaGrad's regret stays constant per coordinate (section 1.2).",
             f"After d^2 rounds of e_1 gradient descent's loss grows like d^{far:.2f} and is "
             f"{pushed[DESCENT, sizes[-1]]:,.0f} at d = {sizes[-1]:,}, where AdaGrad's is "
             f"{pushed[DIAGONAL, sizes[-1]]:,.0f}.",

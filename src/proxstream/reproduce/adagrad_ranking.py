@@ -262,7 +262,7 @@ def figure(results: Results) -> Figure:
     return Figure(
         "precision",
         "Average precision of each class",
-        "One column a class; means over the rankers and draws.",
+        "One column per class; means over the rankers and draws.",
         draw,
     )
 

@@ -189,7 +189,7 @@ def _claims(
             f"It does not. FTRL is at 0 in round {first + 1} for the first time, but of the points after it, in {LONG} "
             f"rounds, {np.count_nonzero(printed[first:])} are not, the largest at {np.abs(printed[first:]).max():.2f}.",
             bool(not printed[first:].any()),
-            "At x = 0 the printed adversary plays -G every round: the sum of gradients falls by G a round while the "
+            "At x = 0 the printed adversary plays -G every round: the sum of gradients falls by G per round while the "
             "penalty's threshold grows by lambda only, until FTRL has to leave. Appendix D's derivation, and Figure 4, "
             "belong to gradients that alternate whatever the point is; with those the claim holds.",
         ),

@@ -119,7 +119,7 @@ class Products:
         return first[chosen], second[chosen]
 
     def codes(self, columns: Mapping[str, Array]) -> Array:
-        """Return the value's number a row and column; a category that was not known has the number n_values."""
+        """Return the value's number per row and column; a category that was not known has the number n_values."""
         made = np.empty((len(next(iter(columns.values()))), len(self._kinds)), np.int32)
         for i, ((name, kind), offset) in enumerate(zip(self._kinds.items(), self._offsets, strict=True)):
             if isinstance(kind, Binning):

@@ -70,7 +70,7 @@ class Parts(NamedTuple):
 
 
 def gather(rows: Any, kept: Any, parts: Parts, n_features: int, ones: bool) -> Columns:
-    """Return the columns of the features `kept`, and last a column of ones if told."""
+    """Return the columns of the features `kept`, with a last column of ones if `ones`."""
     n = rows.n_rows
     ptr = np.zeros(len(kept) + 1 + ones, np.int64)
     np.cumsum(sum(parts.counts), out=ptr[1 : len(kept) + 1])
@@ -201,7 +201,7 @@ def by_rows(columns: Columns, chosen: Any, n: int) -> Rows:
 
 @compiled
 def _select(X, place, indptr, indices, data):
-    # A bit a feature fits into a near cache where places do not, and most entries are not wanted.
+    # A bit per feature fits into a near cache where places do not, and most entries are not wanted.
     wanted = np.zeros((place.shape[0] + 63) // 64, np.uint64)
     for j in range(place.shape[0]):
         if place[j] >= 0:

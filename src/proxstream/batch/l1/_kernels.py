@@ -3,7 +3,7 @@
     z_i      <x_i, w> + b                        p_i   share of row i
     theta_i  p_i phi'(z_i)                       D_i   p_i phi''(z_i)
     u        the weights that a step tries       v     X (u - w)
-    l1, l2   strengths, one a column             G     X' theta
+    l1, l2   strengths, one per column           G     X' theta
 
 A step minimizes the quadratic model of the loss plus the penalty,
 

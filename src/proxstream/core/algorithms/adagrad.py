@@ -44,7 +44,7 @@ class AdaGrad(Algorithm):
     delta : float
         Added to the diagonal. The dual-averaging bound asks for delta >= the largest gradient.
     update : {"dual_averaging", "mirror"}
-    matrix : {"diagonal", "full"} or one integer label a coordinate
+    matrix : {"diagonal", "full"} or one integer label per coordinate
         Coordinates with one label share a full block.
     strongly_convex : bool
         Sums of squares without the root, for penalties with curvature; mirror and diagonal only.
@@ -95,7 +95,7 @@ class AdaGrad(Algorithm):
                 f"full and block matrices take no penalty, L2, L2Norm, L2Ball or a sum of these, got {penalty!r}"
             )
         if not isinstance(self.matrix, str) and len(self.matrix) != shape[0]:
-            raise ValueError(f"matrix must have one label a coordinate, {shape[0]}, got {len(self.matrix)}")
+            raise ValueError(f"matrix must have one label per coordinate, {shape[0]}, got {len(self.matrix)}")
 
     def start(self, at: Point) -> Moments:
         """Return no gradients."""

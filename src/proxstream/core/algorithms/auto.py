@@ -121,7 +121,7 @@ class AutoFTRL(ExampleAlgorithm):
     penalty_weight : {"every_round", "once"}
         Psi comes in with every example (mean loss + Psi), or once and for all (sum of losses + Psi).
     scale : {"feature", "global", "auto"}
-        A scale a feature, or one for all, the root mean square of all non-zeros: better on rows of unit length such
+        A scale per feature, or one for all, the root mean square of all non-zeros: better on rows of unit length such
         as tf-idf text, bad where columns differ wildly. With "auto" both learn the first 4,096 rows, and the one with
         the lower progressive loss goes on: see `proxstream.learner.trial`. `OnlineLearner`, clusters and penalties that
         couple weights need one of the two others.
@@ -338,5 +338,5 @@ def geometric_mean(sums: Array) -> float:
 
 
 def _rows(values: Array, like: Array) -> Array:
-    """Return one number a feature, ready to meet weights of shape (features,) or (features, classes)."""
+    """Return one number per feature, ready to meet weights of shape (features,) or (features, classes)."""
     return values if like.ndim == 1 else values[:, None]

@@ -10,7 +10,7 @@ solver.
     what                 names                              how it is solved (room)
     each weight alone    NoPenalty L1 L2 ElasticNet Berhu   closed form, then a clip (separable, coordinate)
                          Box NonNegative
-    groups of weights    L2Norm LinfNorm GroupL2 GroupLinf  one root a group (norms, segments)
+    groups of weights    L2Norm LinfNorm GroupL2 GroupLinf  one root per group (norms, segments)
     all weights at once  L1Ball L2Ball Simplex              one multiplier (balls, segments)
     a distribution       KL                                 one multiplier (kl)
 

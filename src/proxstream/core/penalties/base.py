@@ -73,7 +73,7 @@ class Penalty:
 
     Psi >= 0 for every penalty here. Penalties are immutable, compare by value, and add with `+` wherever
     the subproblem keeps an exact solver. Weights are a vector or a matrix (features x classes); a number
-    given per coordinate has the weights' shape, or on a matrix one number a row.
+    given per coordinate has the weights' shape, or on a matrix one number per row.
 
     A subclass is a frozen dataclass that fills in the five methods below and names its role in sums.
 
@@ -332,12 +332,12 @@ class Coupled(Penalty):
 
 
 def strength(name: str, value: Any) -> Strength:
-    """Check a number >= 0, or one such number a coordinate."""
+    """Check a number >= 0, or one such number per coordinate."""
     if not np.iterable(value) or isinstance(value, (str, bytes, Mapping, Set)):
         return _checks.number(name, value, low=0.0)
     array = frozen(_checks.vector(name, value))
     if not array.size:
-        raise ValueError(f"{name} must be a number or one a coordinate, got none")
+        raise ValueError(f"{name} must be a number or one per coordinate, got none")
     if (array < 0.0).any():
         i = _first(array < 0.0)
         raise ValueError(f"{name} must be >= 0, got {array[i]}{_at(i)}")
@@ -352,7 +352,7 @@ def frozen(array: NDArray[Any], dtype: type = np.float64) -> NDArray[Any]:
 
 
 def spread(value: Any, shape: tuple[int, ...]) -> Any:
-    """Lay a number a row over the columns of a matrix; anything else is as it is."""
+    """Lay a number per row over the columns of a matrix; anything else is as it is."""
     return value[:, None] if np.ndim(value) == 1 and len(shape) == 2 else value
 
 

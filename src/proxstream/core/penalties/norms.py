@@ -1,7 +1,7 @@
 """Norms that are not squared: they set whole groups of weights to zero at once.
 
 One group or many, l2 or l-infinity: where the dual norm of a group's pull is at most L = k lam, the whole
-group is 0. Elsewhere one number a group remains to be found, and segments.py finds it.
+group is 0. Elsewhere one number per group remains to be found, and segments.py finds it.
 """
 
 from __future__ import annotations
@@ -127,7 +127,9 @@ class _Grouped(_Norm):
         except ValueError:  # lists of different lengths
             labels = np.empty(())
         if labels.ndim not in (1, 2) or not labels.size or not np.issubdtype(labels.dtype, np.integer):
-            raise TypeError(f"groups must be None or one integer label a coordinate, got {_checks.shown(self.groups)}")
+            raise TypeError(
+                f"groups must be None or one integer label per coordinate, got {_checks.shown(self.groups)}"
+            )
         self._set("groups", frozen(labels, np.int64))
 
     def _cut(self, shape: tuple[int, ...]) -> Segments:
@@ -178,7 +180,7 @@ class GroupL2(_Grouped, _Euclidean):
     Parameters
     ----------
     lam : strength >= 0
-    groups : one integer label a coordinate (on a matrix also one a row); None: the rows of a matrix, each
+    groups : one integer label per coordinate (on a matrix also one per row); None: the rows of a matrix, each
         coordinate of a vector alone
 
     >>> GroupL2(5.0, groups=[1, 1, 2]).solve([6.0, -8.0, 4.0], h=1.0)
@@ -198,7 +200,7 @@ class GroupLinf(_Grouped, _Largest):
     Parameters
     ----------
     lam : strength >= 0
-    groups : one integer label a coordinate (on a matrix also one a row); None: the rows of a matrix, each
+    groups : one integer label per coordinate (on a matrix also one per row); None: the rows of a matrix, each
         coordinate of a vector alone
 
     >>> GroupLinf(2.0).solve([[-4.0, 3.0], [1.0, -1.0]], h=1.0)

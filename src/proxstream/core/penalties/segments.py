@@ -27,7 +27,7 @@ FLAT = 1e-300  # curvature below this is none: 1/h and sums of it must stay fini
 
 
 class Segments:
-    """Consecutive runs of a flat array, one a group.
+    """Consecutive runs of a flat array, one per group.
 
     Parameters
     ----------

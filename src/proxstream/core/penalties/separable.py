@@ -43,7 +43,7 @@ class L1(Penalty):
 
     Parameters
     ----------
-    lam : strength >= 0, a number or one a coordinate
+    lam : strength >= 0, a number or one per coordinate
 
     >>> L1(1.0).solve([3.0, -0.5, -2.0], h=2.0)
     array([-1. ,  0. ,  0.5])
@@ -75,7 +75,7 @@ class L2(Penalty):
 
     Parameters
     ----------
-    lam : strength >= 0, a number or one a coordinate
+    lam : strength >= 0, a number or one per coordinate
 
     >>> L2(3.0).solve([-4.0, 2.0], h=1.0)
     array([ 1. , -0.5])
@@ -111,7 +111,7 @@ class ElasticNet(Penalty):
 
     Parameters
     ----------
-    l1 : strength >= 0 of the absolute values, a number or one a coordinate
+    l1 : strength >= 0 of the absolute values, a number or one per coordinate
     l2 : strength >= 0 of the squares, likewise
 
     >>> ElasticNet(l1=1.0, l2=1.0).solve([3.0, -0.5], h=1.0)
@@ -187,7 +187,7 @@ class Box(Penalty):
 
     Parameters
     ----------
-    lo, hi : bounds with lo <= hi, numbers or one a coordinate; -inf and inf leave a side open
+    lo, hi : bounds with lo <= hi, numbers or one per coordinate; -inf and inf leave a side open
 
     >>> Box(-1.0, 2.0).solve([-6.0, 6.0, 1.0], h=2.0)
     array([ 2. , -1. , -0.5])
@@ -242,7 +242,7 @@ def _bound(name: str, value: Any, excluded: float) -> Strength:
     except ValueError:  # lists of different lengths
         given = array = np.empty(0)
     if array.dtype.kind not in "iuf" or not array.size or isinstance(value, np.ma.MaskedArray):
-        raise TypeError(f"{name} must be a number or one a coordinate, got {_checks.shown(value)}")
+        raise TypeError(f"{name} must be a number or one per coordinate, got {_checks.shown(value)}")
     with np.errstate(over="ignore"):
         array = array.astype(np.float64)
     bad = np.isnan(array) | (array == excluded) | (np.isinf(array) & np.isfinite(given))

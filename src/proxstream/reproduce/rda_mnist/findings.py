@@ -75,7 +75,7 @@ class PairFinding(NamedTuple):
 
 @dataclass
 class Findings:
-    """What was found; arrays of outcomes have a row a pass and the columns of `Outcome`."""
+    """What was found; arrays of outcomes have a row per pass and the columns of `Outcome`."""
 
     plan: Plan
     side: int
