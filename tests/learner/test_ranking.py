@@ -203,7 +203,7 @@ def test_every_partner_is_as_likely() -> None:
     for _ in range(3000):
         pairs = ranking.room(1, rows)
         made = ranking.fill(rows, np.zeros(D, np.int64), 2, seed, pairs)
-        taken = pairs.indices[: pairs.indptr[made]]
+        taken = pairs.indices[pairs.indptr[D] : pairs.indptr[made]]  # after the rows themselves
         counts += np.bincount(taken[taken < D - 1], minlength=D)
     share = counts[:-1] / 3000
     assert np.all(np.abs(share - 2 / 7) < 5 * np.sqrt(2 / 7 * 5 / 7 / 3000))

@@ -3,6 +3,9 @@
 A pair is two rows of one query, the more relevant one first, with the label +1: its score <w, x_first - x_second> is
 the difference of the two rows' scores. Each row is paired with rows of its query that came before it, so pairs are
 made as the stream flows, and a query needs no end. What they are depends on the rows in their order alone.
+
+In the buffer the pairs of a query come after its rows themselves, which have weight 0 there: a learner that takes the
+buffer row by row returns their scores before it learns the first of their pairs.
 """
 
 from __future__ import annotations
@@ -15,12 +18,14 @@ import numpy as np
 from ..data._random import uniform
 from ..jit.compile import compiled
 
-ROW, EARLIER, NEED = 0, 1, 2  # where the next pair is looked for: the row, its partner, partners still to be sampled
+# Where the next pair is looked for: the row, its partner, partners still to be sampled; and how many rows of the
+# query are in the buffer themselves.
+ROW, EARLIER, NEED, SCORED = range(4)
 SMALLEST = 1e-290  # product of weights that has all its digits
 
 
 class Pairs(NamedTuple):
-    """Room for pairs in CSR form, and the cursor: where to continue."""
+    """Room for pairs in CSR form, and the cursor: where to continue. A row itself has first = second, and c = 0."""
 
     indptr: Any
     indices: Any
@@ -58,7 +63,8 @@ def pair_weight(a, b):
 def fill(rows, starts, limit, seed, pairs):
     """Fill `pairs` from where its cursor stands; return how many were made: 0 when all rows are done.
 
-    starts[i] is the first row of row i's query. At most `limit` earlier rows are sampled for each row, each set of them
+    starts[i] is the first row of row i's query; a query that is alone in its rows may have its first ones paired
+    already, and the cursor after them. At most `limit` earlier rows are sampled for each row, each set of them
     as likely as any other (Knuth's Algorithm S: a row is taken with probability need / left); a negative limit takes
     all. A weight of a pair is the geometric mean of its rows'.
     """
@@ -68,6 +74,19 @@ def fill(rows, starts, limit, seed, pairs):
     while cursor[ROW] < starts.shape[0]:
         i, e = cursor[ROW], cursor[EARLIER]
         start = starts[i]
+        if i == start and e < start and i + 1 < starts.shape[0] and starts[i + 1] == start:
+            while cursor[SCORED] < starts.shape[0] - i and starts[i + cursor[SCORED]] == start:
+                j = i + cursor[SCORED]
+                size = rows.indptr[j + 1] - rows.indptr[j]
+                if made == pairs.c.shape[0] or (filled + size > pairs.data.shape[0] and made > 0):
+                    return made
+                for q in range(rows.indptr[j], rows.indptr[j + 1]):
+                    pairs.indices[filled], pairs.data[filled] = rows.indices[q], rows.data[q]
+                    filled += 1
+                pairs.c[made], pairs.first[made], pairs.second[made] = 0.0, j, j
+                made += 1
+                indptr[made] = filled
+                cursor[SCORED] += 1
         if e < start:  # a row not begun
             e = start
             cursor[NEED] = i - start if limit < 0 else limit
@@ -89,7 +108,7 @@ def fill(rows, starts, limit, seed, pairs):
                     indptr[made] = filled
                 left -= 1
             e += 1
-        cursor[ROW], cursor[EARLIER] = i + 1, -1
+        cursor[ROW], cursor[EARLIER], cursor[SCORED] = i + 1, -1, 0
     return made
 
 
@@ -127,5 +146,5 @@ def room(longest: int, rows: Any) -> Pairs:
         np.zeros(count),
         np.zeros(count, np.int64),
         np.zeros(count, np.int64),
-        np.array([0, -1, 0]),
+        np.array([0, -1, 0, 0]),
     )

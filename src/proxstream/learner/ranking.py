@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -94,7 +94,7 @@ class RankingEngine:
         qid : one integer per row
             Rows with the qid of the row before them belong to its query.
         each : function, optional
-            Called after each block of pairs with their scores and the block, whose arrays are used again for the next.
+            Called after each block of pairs with their scores, and a block of their labels and weights without features.
         """
         qid = np.asarray(qid)
         if qid.shape != (rows.n_rows,) or not np.issubdtype(qid.dtype, np.integer):
@@ -106,17 +106,22 @@ class RankingEngine:
         if known and self._open is not None:
             opened = self._open.in_precision(rows.data.dtype)
             rows, qid = RowBlock.concat((opened, rows)), np.concatenate((np.full(known, qid[0]), qid))
-        first_rows = np.flatnonzero(np.append(True, qid[1:] != qid[:-1])).tolist()
-        room, scores = ranking.room(int(np.diff(rows.indptr).max()), rows), []
-        for first, stop in pairwise([*first_rows, rows.n_rows]):
+        starts = np.flatnonzero(np.append(True, qid[1:] != qid[:-1]))
+        first_rows = np.repeat(starts, np.diff(starts, append=rows.n_rows))
+        last, room = int(starts[-1]), ranking.room(int(np.diff(rows.indptr).max()), rows)
+        # The query that goes on, those that are whole, and the last one, which may continue.
+        edges = [0, *([int(starts[1])] if known and last else []), last, rows.n_rows]
+        scores = []
+        for first, stop in pairwise(sorted(set(edges))):
             learned = known if first == 0 else 0
-            if stop == rows.n_rows and not learned:  # it may continue
+            if stop == rows.n_rows and not learned:
                 self._before = {name: array.copy() for name, array in self._engine.arrays().items()}
+            part, queries = rows.slice(first, stop), first_rows[first:stop] - first
             try:
-                scores += self._learn_query(rows.slice(first, stop), learned, room, n_threads, each)
+                scores += self._learn_queries(part, queries, learned, room, n_threads, each)
             except DivergedError as error:
                 raise DivergedError(max(first + error.row - known, 0)) from None
-        self._open, self._qid = rows.take(np.arange(first_rows[-1], rows.n_rows)), qid[-1:].astype(np.int64)
+        self._open, self._qid = rows.take(np.arange(last, rows.n_rows)), qid[-1:].astype(np.int64)
         return np.concatenate(scores) if scores else np.empty(0)
 
     def open_query(self) -> OpenQuery:
@@ -131,26 +136,33 @@ class RankingEngine:
         """Let the next row start a query, whatever its qid."""
         self._open, self._qid, self._before = None, None, {}
 
-    def _learn_query(
-        self, rows: RowBlock, learned: int, room: ranking.Pairs, n_threads: int, each: Each | None
+    def _learn_queries(
+        self, rows: RowBlock, starts: Array, learned: int, room: ranking.Pairs, n_threads: int, each: Each | None
     ) -> list[Array]:
-        """Learn the pairs of a query; those of its first rows have been `learned`."""
-        if rows.n_rows == 1:
-            return []
-        with self._state_before() if learned else nullcontext():
-            of_rows = self._engine.predict(rows)
-        room.cursor[:] = learned, -1, 0
-        starts, scores = np.zeros(rows.n_rows, np.int64), []
+        """Learn the pairs of queries whose first rows are `starts`; those of `learned` rows of the only one are known.
+
+        The buffer has the rows of each query before its pairs, with weight 0: their scores are all that they bring.
+        """
+        of_rows, scores = np.empty(rows.n_rows), []
+        if learned:
+            with self._state_before():
+                of_rows[:] = self._engine.learn(rows._replace(c=np.zeros(rows.n_rows)), repeated=True)
+        room.cursor[:] = learned, -1, 0, 0
         while room.cursor[ranking.ROW] < rows.n_rows and (made := self._fill(rows, starts, room)):
-            c = NO_WEIGHTS if len(rows.c) == 0 else room.c[:made]
-            block = RowBlock(room.indptr, room.indices, room.data, np.ones(made), c).slice(0, made)
+            block = RowBlock(room.indptr, room.indices, room.data, np.ones(made), room.c[:made]).slice(0, made)
+            one, two = room.first[:made], room.second[:made]
             try:
-                self._engine.learn(block, n_threads, repeated=True)
+                found = self._engine.learn(block, n_threads, repeated=True)
             except DivergedError as error:
-                raise DivergedError(int(max(room.first[error.row], room.second[error.row]))) from None
-            scores.append(of_rows[room.first[:made]] - of_rows[room.second[:made]])
+                raise DivergedError(int(max(one[error.row], two[error.row]))) from None
+            are_pairs = one != two
+            of_rows[one[~are_pairs]] = found[~are_pairs]
+            scores.append(of_rows[one[are_pairs]] - of_rows[two[are_pairs]])
             if each is not None:
-                each(scores[-1], block)
+                each(
+                    scores[-1],
+                    _without_features(block, block.c[are_pairs] if len(rows.c) else NO_WEIGHTS, len(scores[-1])),
+                )
         return scores
 
     def _fill(self, rows: RowBlock, starts: Array, room: ranking.Pairs) -> int:
@@ -221,3 +233,8 @@ class RankingEngine:
             raise
         self._seed, self._open, self._qid = new["seed"], rows if qid is not None else None, new.get("qid")
         self._before = before
+
+
+def _without_features(rows: RowBlock, c: Array, n: int) -> RowBlock:
+    """Return n rows of the label 1 and no features, of the types of `rows`."""
+    return RowBlock(np.zeros(n + 1, rows.indptr.dtype), rows.indices[:0], rows.data[:0], np.ones(n), c)

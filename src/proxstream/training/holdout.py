@@ -150,8 +150,9 @@ class _PredictOnly:
     def __init__(self, learner: Learner) -> None:
         self.predict = learner.predict
 
-    def learn(self, rows: RowBlock, n_threads: int, *, repeated: bool) -> None:
-        """Learn nothing."""
+    def learn(self, rows: RowBlock, n_threads: int = 1, *, repeated: bool = False) -> Array:
+        """Learn nothing, and return the scores."""
+        return self.predict(rows)
 
     def arrays(self) -> dict[str, Array]:
         """Return an empty state."""
