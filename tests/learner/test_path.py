@@ -77,7 +77,7 @@ def _short_trial(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trial, "TRIAL", 20)
 
 
-@pytest.mark.default_cases(7)
+@pytest.mark.default_cases(4)
 @pytest.mark.parametrize(("algorithm", "penalty", "dtype", "loss"), CASES)
 @examples(20)
 @given(

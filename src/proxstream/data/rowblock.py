@@ -219,7 +219,11 @@ def as_block(X: Any, y: Any = None, c: Any = None, dtype: Any = None, *, checked
         dtype = np.float32 if matrix.dtype == np.float32 else np.float64
     last = matrix.indptr[-1]
     data = np.ascontiguousarray(matrix.data[:last], dtype)
-    indptr, indices = np.ascontiguousarray(matrix.indptr), np.ascontiguousarray(matrix.indices[:last])
+    # Indices of 64 bits where 32 are enough take twice the memory, and kernels of their own.
+    small = max(last, matrix.shape[1]) <= np.iinfo(np.int32).max
+    indptr, indices = (
+        np.ascontiguousarray(array, np.int32 if small else None) for array in (matrix.indptr, matrix.indices[:last])
+    )
     labels = np.empty(0) if y is None else np.asarray(y, dtype=np.float64)
     weights = NO_WEIGHTS if c is None else np.asarray(c, dtype=np.float64)
     return RowBlock(indptr, indices, data, labels, weights)

@@ -140,7 +140,7 @@ def room(longest: int, rows: Any) -> Pairs:
     size = max(1 << 16, 2 * longest)
     count = 1 << 12
     return Pairs(
-        np.zeros(count + 1, np.int64),
+        np.zeros(count + 1, np.int32),  # as in the blocks of a file, so that the same kernels learn them
         np.zeros(size, rows.indices.dtype),
         np.zeros(size, rows.data.dtype),
         np.zeros(count),

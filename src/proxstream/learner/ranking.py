@@ -94,7 +94,7 @@ class RankingEngine:
         qid : one integer per row
             Rows with the qid of the row before them belong to its query.
         each : function, optional
-            Called after each block of pairs with their scores, and a block of their labels and weights without features.
+            Called after each block of pairs with their scores, and their labels and weights as rows without features.
         """
         qid = np.asarray(qid)
         if qid.shape != (rows.n_rows,) or not np.issubdtype(qid.dtype, np.integer):
