@@ -12,9 +12,9 @@ from hypothesis import given, strategies as st
 from scipy.sparse import csr_array
 
 import proxstream as ps
+from proxstream.core.algorithms import auto_state
 from proxstream.core.penalties import Penalty
 from proxstream.data.rowblock import RowBlock, as_block
-from proxstream.learner import trial
 from proxstream.learner.divergence import DivergedError
 from proxstream.learner.learner import Learner
 from proxstream.learner.path import PathLearner
@@ -74,7 +74,7 @@ def differences(path: PathLearner, k: int, alone: Learner) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def _short_trial(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trial, "TRIAL", 20)
+    monkeypatch.setattr(auto_state, "TRIAL", 20)
 
 
 @pytest.mark.parametrize(("algorithm", "penalty", "dtype", "loss"), sample(CASES, 5))
