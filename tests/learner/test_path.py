@@ -217,3 +217,22 @@ def test_templates_that_are_refused() -> None:
         PathLearner(ps.FTRLProximal(), "logistic", ps.NonNegative(), strengths=[0.1])
     with pytest.raises(ValueError, match="ranking=True: a path has one loss per row"):
         PathLearner(ps.FTRLProximal(), "ranking_hinge", ps.L1(), strengths=[0.1], ranking=True)
+
+
+def test_a_scale_that_overflows_is_dropped_by_all_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(auto_state, "TRIAL", 60)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    y = np.where(X @ [1.0, 2.0, -1.0] > 0.0, 1.0, -1.0)
+    X[8:, 0] *= 1e19
+    rows = as_block(X.astype(np.float32), y, dtype=np.float32)
+    settings: dict[str, Any] = {"strengths": [0.0, 0.01], "n_features": 3, "dtype": np.float32}
+    tried, alone = (
+        PathLearner(a, "logistic", ps.L1(), **settings) for a in (ps.AutoFTRL(), ps.AutoFTRL("every_round", "feature"))
+    )
+    scores, expected = tried.learn(rows), alone.learn(rows)
+    np.testing.assert_array_equal(scores[:, 40:], expected[:, 40:])
+    for k in range(2):
+        np.testing.assert_array_equal(tried.model(k).weights()[0], alone.model(k).weights()[0])
+        one = Learner(ps.AutoFTRL(), "logistic", ps.L1(settings["strengths"][k]), n_features=3, dtype=np.float32)
+        np.testing.assert_array_equal(one.learn(rows), scores[k])

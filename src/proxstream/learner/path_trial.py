@@ -88,7 +88,7 @@ class PathTrial:
             return self._learn_decided(rows, reach, repeated)
         stop = end_of_trial(rows, auto_state.TRIAL - self.t)
         head = rows.slice(0, stop)
-        scores = [learn_finite(engine, head, 1, reach, repeated=repeated) for engine in self.engines]
+        scores = [learn_finite(engine, head, 1, reach, repeated=repeated, axis=1) for engine in self.engines]
         left = find_survivor([each.shape[1] for each in scores], stop)
         both = min(each.shape[1] for each in scores)
         compared = head.slice(0, both)

@@ -188,15 +188,18 @@ class TrialSnapshot(NamedTuple):
 
 
 def learn_finite(
-    engine: CompiledEngine, rows: RowBlock, n_threads: int, reach: float | None, *, repeated: bool
+    engine: CompiledEngine, rows: RowBlock, n_threads: int, reach: float | None, *, repeated: bool, axis: int = 0
 ) -> Array:
-    """Learn the rows before the first one that takes the engine beyond finite numbers; return their scores."""
-    before = engine.snapshot(rows, rows.indices[rows.indptr[0] : rows.indptr[-1]], grows=False)
+    """Learn the rows, and return the scores of those before the first one that takes the engine beyond finite numbers.
+
+    After such a row the engine is of no use. Rows are on this axis of the scores.
+    """
     try:
         return engine.learn(rows, n_threads, reach, repeated=repeated)
     except DivergedError as error:
-        before.put_back(engine)
-        return learn_finite(engine, rows.slice(0, error.row), n_threads, reach, repeated=repeated)
+        if error.scores is None:
+            raise
+        return error.scores.take(range(error.row), axis)
 
 
 def find_survivor(learned: Sequence[int], n_rows: int) -> int | None:
