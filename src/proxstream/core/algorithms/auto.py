@@ -123,7 +123,7 @@ class AutoFTRL(ExampleAlgorithm):
     def __post_init__(self) -> None:
         _checks.one_of("penalty_weight", self.penalty_weight, PENALTY_WEIGHTS)
         _checks.one_of("scale", self.scale, ("auto", *SCALES))
-        _checks.truth("track", self.track)
+        object.__setattr__(self, "track", _checks.truth("track", self.track))
 
     @property
     def constants(self) -> Constants:
