@@ -33,7 +33,8 @@ Figures = dict[str, float]
 PASSES = (1, 3, 5)
 OURS: dict[str, Any] = {
     "AutoFTRL": ps.AutoFTRL(),
-    "AutoFTRL auto": ps.AutoFTRL(scale="auto"),
+    "AutoFTRL track": ps.AutoFTRL(track=True),
+    "AutoFTRL feature": ps.AutoFTRL(scale="feature"),
     "AutoFTRL global": ps.AutoFTRL(scale="global"),
     "FTRLProximal": ps.FTRLProximal(),
     "AdaGrad": ps.AdaGrad(),

@@ -20,10 +20,12 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.datasets import load_digits
 
 import proxstream as ps
 from proxstream.cli import main as proxstream
+from proxstream.core.algorithms.auto_state import SCALES
 from proxstream.jit import compile
 from proxstream.jit.arguments import flatten
 from proxstream.jit.build import MANIFEST
@@ -140,7 +142,10 @@ def use_estimators(n: int = 300, d: int = 12) -> None:
 
 
 def use(model: Any, X: Any, y: Any, certify: bool = True) -> None:
-    """Fit a model, look at it, predict and certify."""
+    """Fit a model, look at it, predict and certify; the default algorithm with each scale that it may keep."""
+    if getattr(model, "algorithm", "") is None:
+        for scale in SCALES:
+            use(clone(model).set_params(algorithm=ps.AutoFTRL(scale=scale)), X, y, certify)
     model.fit(X, y)
     model.predict(X)
     model.score(X, y)
@@ -154,12 +159,15 @@ def use(model: Any, X: Any, y: Any, certify: bool = True) -> None:
 
 
 def everyday() -> None:
-    """Play the commands and the estimators."""
+    """Play the commands, with each scale that the default may keep, and the estimators."""
     os.chdir(tempfile.mkdtemp())
     write_files()
-    for command in COMMANDS.strip().splitlines():
-        if proxstream(command.split()):
-            sys.exit(f"proxstream {command} failed")
+    for scale in (*SCALES, "auto"):
+        for command in COMMANDS.strip().splitlines():
+            words = command.split()
+            words += ["--scale", scale] if words[0] == "train" and "--algorithm" not in words else []
+            if proxstream(words):
+                sys.exit(f"proxstream {' '.join(words)} failed")
     use_estimators()
 
 

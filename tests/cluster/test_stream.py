@@ -23,7 +23,7 @@ from proxstream.cluster.rounds import Rounds
 from proxstream.cluster.schedule import Schedule
 
 N, D, STEP = 12_000, 60, 1_700
-FTRL = ps.FTRLProximal(alpha=0.5)
+FTRL, AUTO = ps.FTRLProximal(alpha=0.5), ps.AutoFTRL(scale="feature")
 
 
 def piece(start, stop=None, classes=2):
@@ -83,7 +83,7 @@ def same(model, other):
 # ---- one lane
 
 
-@pytest.mark.parametrize(("algorithm", "passes"), [(None, 1), (FTRL, 2), (ps.RDA(gamma=3.0), 1)])
+@pytest.mark.parametrize(("algorithm", "passes"), [(AUTO, 1), (FTRL, 2), (ps.RDA(gamma=3.0), 1)])
 def test_one_lane_is_the_local_learner(client, rows, algorithm, passes):
     options = {"algorithm": algorithm, "penalty": ps.L1(1e-4), "passes": passes}
     model = DaskStreamClassifier(**options, lanes=1, rows_per_round=2_500).fit(made_by_workers())
@@ -97,12 +97,46 @@ def test_one_lane_is_the_local_learner(client, rows, algorithm, passes):
 
 
 def test_one_lane_of_files_is_the_local_stream(client, files):
-    model = DaskStreamClassifier(lanes=1, rows_per_round=3_333).fit(files, classes=[0, 1])
-    local = ps.StreamClassifier().fit_stream(ps.open_stream(files), classes=[0, 1])
+    model = DaskStreamClassifier(AUTO, lanes=1, rows_per_round=3_333).fit(files, classes=[0, 1])
+    local = ps.StreamClassifier(AUTO).fit_stream(ps.open_stream(files), classes=[0, 1])
     assert same(model, local)
-    found = DaskStreamClassifier(lanes=1, rows_per_round=3_333).fit(files[0][:-5] + "*.svm")
+    found = DaskStreamClassifier(AUTO, lanes=1, rows_per_round=3_333).fit(files[0][:-5] + "*.svm")
     assert found.classes_.tolist() == [0, 1]
     assert same(found, model)
+
+
+@pytest.mark.parametrize(("kind", "scale"), [("wild", "feature"), ("unit", "global")])
+def test_the_default_takes_the_scale_that_a_single_stream_takes(client, rows, kind, scale):
+    X, y = rows[0][:6_000], rows[1][:6_000]
+    X = X * 10.0 ** np.arange(-3, 3).repeat(D // 6) if kind == "wild" else X / np.maximum(np.abs(X).sum(1), 1)[:, None]
+    local = ps.StreamClassifier().fit(X, y)
+    assert local._learner.engine.scale == scale
+    dX, dy = da.from_array(X, chunks=(900, D)), da.from_array(y, chunks=900)
+    model = DaskStreamClassifier(lanes=1).fit(dX, dy)
+    assert model._learner.algorithm == ps.AutoFTRL(scale=scale)
+    np.testing.assert_array_equal(model.coef_, local.coef_)
+    assert same(model, DaskStreamClassifier(ps.AutoFTRL(scale=scale), lanes=1).fit(dX, dy))
+    several = DaskStreamClassifier(lanes=3).fit(dX, dy)
+    assert several._learner.algorithm == ps.AutoFTRL(scale=scale)
+    assert several.partial_fit(dX, dy).t_ == 12_000
+
+
+def test_the_default_takes_the_scale_of_the_first_rows_of_files(client, files):
+    model = DaskStreamClassifier(lanes=2).fit(files, classes=[0, 1])
+    local = ps.StreamClassifier().fit_stream(ps.open_stream(files), classes=[0, 1])
+    assert model._learner.algorithm.scale == local._learner.engine.scale
+
+
+def test_a_model_that_is_still_trying_continues_with_the_scale_ahead(client, rows):
+    X, y = rows[0][:3_000], rows[1][:3_000]
+    model = DaskStreamClassifier(lanes=1)
+    local = ps.StreamClassifier().partial_fit(X[:1000], y[:1000], classes=[0, 1])
+    ahead = local._learner.engine.scale
+    model._learner, model.classes_, model.n_features_in_ = local._learner, local.classes_, D
+    model._sparse = False
+    model.partial_fit(da.from_array(X[1000:], chunks=(900, D)), da.from_array(y[1000:], chunks=900))
+    alone = ps.StreamClassifier(ps.AutoFTRL(scale=ahead)).fit(X, y)
+    np.testing.assert_array_equal(model.coef_, alone.coef_)
 
 
 @pytest.mark.exhaustive
@@ -277,9 +311,10 @@ def train(*words):
 def test_the_command_line_learns_the_same_model(cluster, files, tmp_path):
     """One file is one lane, so that the learner is that of a run without a cluster."""
     on = "--cluster", cluster.scheduler_address, "--rows-per-round", 3_000
-    done = train(files[0], "-o", tmp_path / "there.psm", "--l1", 1e-4, *on)
+    words = "--l1", 1e-4, "--scale", "feature"
+    done = train(files[0], "-o", tmp_path / "there.psm", *words, *on)
     assert done.returncode == 0, done.stderr
-    assert train(files[0], "-o", tmp_path / "here.psm", "--l1", 1e-4, "--quiet").returncode == 0
+    assert train(files[0], "-o", tmp_path / "here.psm", *words, "--quiet").returncode == 0
     here, there = (ps.load(tmp_path / f"{name}.psm") for name in ("here", "there"))
     for name, array in here.learner.state_dict().items():
         np.testing.assert_array_equal(array, there.learner.state_dict()[name])

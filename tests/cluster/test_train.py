@@ -51,7 +51,7 @@ def there(client: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
     def run(data: list[str], *words: object, output: str = "there.psm") -> Any:
         on = "--cluster", client.scheduler.address, "--rows-per-round", 1500, "--quiet"
-        assert cli.main(["train", *data, "-o", output, *map(str, (*on, *words))]) == 0
+        assert cli.main(["train", *data, "-o", output, *map(str, (*on, *one_scale(words)))]) == 0
         return ps.load(output)
 
     return run
@@ -59,8 +59,13 @@ def there(client: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def here(data: list[str], *words: object) -> Any:
     """Train without a cluster and return the model."""
-    assert cli.main(["train", *data, "-o", "here.psm", "--quiet", *map(str, words)]) == 0
+    assert cli.main(["train", *data, "-o", "here.psm", "--quiet", *map(str, one_scale(words))]) == 0
     return ps.load("here.psm")
+
+
+def one_scale(words: tuple[object, ...]) -> tuple[object, ...]:
+    """Return options that take one scale, so that no rows are predicted by another one."""
+    return words if {"--initial", "--scale", "--algorithm"} & set(words) else (*words, "--scale", "feature")
 
 
 def same_learner(one: Any, two: Any) -> None:
@@ -300,6 +305,23 @@ def test_a_run_continues_from_a_model(
         there(data, *words, "--resume", output="resumed.psm")
         assert Path("resumed.psm").read_bytes() == Path("there.psm").read_bytes()
         assert one.learner.t == 3 * ROWS
+
+
+def test_the_default_takes_the_scale_of_a_single_stream(there: Any, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    scales = set()
+    for kind in ("wild", "unit"):
+        X = rng.random((5000, 40)) * (rng.random((5000, 40)) < 0.2)
+        y = np.where(X @ rng.normal(size=40) > 0.0, 1, -1)
+        X = X * 10.0 ** np.arange(-2, 2).repeat(10) if kind == "wild" else X / np.maximum(X.sum(axis=1), 0.1)[:, None]
+        lines = (f"{y[i]} " + " ".join(f"{j}:{X[i, j]:.6g}" for j in np.flatnonzero(X[i])) for i in range(5000))
+        (tmp_path / "rows.svm").write_text("\n".join(lines) + "\n")
+        data, words = [str(tmp_path / "rows.svm")], ("--scale", "auto", "--holdout-every", 7)
+        one, two = there(data, *words), here(data, *words)
+        assert one.learner.algorithm.scale == two.learner.engine.scale
+        np.testing.assert_array_equal(one.learner.weights()[0], two.learner.weights()[0])
+        scales.add(one.learner.algorithm.scale)
+    assert len(scales) == 2
 
 
 # ---- reports

@@ -405,8 +405,8 @@ def _auto():
     for loss in ("logistic", "squared"):
         for name, (penalty, numbers) in naive_auto.PENALTIES.items():
             for scale in ("feature", "global"):
-                settings = {"scale": scale, "once": scale == "global", **numbers}
-                algorithm = ps.AutoFTRL("once" if scale == "global" else "every_round", scale)
+                settings = {"scale": scale, "once": scale == "global", "track": loss == "squared", **numbers}
+                algorithm = ps.AutoFTRL("once" if scale == "global" else "every_round", scale, loss == "squared")
                 play = partial(naive_auto.play, D, loss, **settings)
                 yield f"{loss}-{name}-{scale}", Twin(algorithm, penalty, play, loss=loss)
 

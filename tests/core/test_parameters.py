@@ -88,7 +88,7 @@ def test_what_no_parameter_takes_is_refused_by_name(kind: str, name: str, parame
 
 @pytest.mark.parametrize(("kind", "name", "parameter"), PARAMETERS)
 def test_truth_values_are_no_numbers(kind: str, name: str, parameter: str) -> None:
-    if parameter in ("implicit", "strongly_convex"):
+    if parameter in ("implicit", "strongly_convex", "track"):
         assert made(kind, name, parameter, np.bool_(False)) == made(kind, name, parameter, False)
         value: Any = 1
     else:

@@ -52,10 +52,10 @@ CALLS: list[tuple[Any, tuple[Any, ...]]] = [
 def manifest_lines() -> list[str]:
     """Return the lines of a manifest for the calls above, and for a pass of the default learner."""
     learner = Learner(ps.AutoFTRL(), "logistic", ps.L1(0.01), n_features=3)
-    layout = learner.engine.layout
-    rows, model = as_block(X, [1.0, -1.0]), learner.engine._model()
-    learn = (_auto.learn, (layout.parts, rows, model, np.zeros(2), np.zeros(3)))
-    return [f"{kernel.__module__}.{kernel.__name__} {arguments.flatten(given)[0]}" for kernel, given in [*CALLS, learn]]
+    rows, calls = as_block(X, [1.0, -1.0]), list(CALLS)
+    for engine in learner.engine.engines:  # one for each scale that it tries
+        calls.append((_auto.learn, (engine.layout.parts, rows, engine._model(), np.zeros(2), np.zeros(3))))
+    return [f"{kernel.__module__}.{kernel.__name__} {arguments.flatten(given)[0]}" for kernel, given in calls]
 
 
 @pytest.fixture(scope="module")

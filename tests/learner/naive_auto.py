@@ -53,9 +53,22 @@ BINARY, MULTICLASS = ("logistic", "hinge"), ("softmax", "multiclass_hinge")
 class Naive:
     """AutoFTRL for rows given as dictionaries."""
 
-    def __init__(self, loss, l1=0.0, l2=0.0, lo=-math.inf, hi=math.inf, *, once=False, scale="feature", intercept=True):
+    def __init__(
+        self,
+        loss,
+        l1=0.0,
+        l2=0.0,
+        lo=-math.inf,
+        hi=math.inf,
+        *,
+        once=False,
+        scale="feature",
+        intercept=True,
+        track=False,
+    ):
         self.loss, self.l1, self.l2, self.lo, self.hi = loss, l1, l2, lo, hi
         self.once, self.scale, self.intercept = once, scale, intercept
+        self.high_b = 7 if track else 0
         self.lam0 = 0.05 if scale == "feature" else 0.03
         self.classes = CLASSES if loss in MULTICLASS else 1
         self.z, self.r, self.s = {}, {}, {}  # by (feature, class), and by feature; the intercept is feature -1
@@ -150,7 +163,7 @@ class Naive:
         if not repeated:
             self.qa, self.qb, self.qc = self.qa + qa * qa, self.qb + qb * qb, self.qc + qc * qc
             self.a = min(max(self.a - 0.2 * qa / math.sqrt(self.qa), -7), 7)
-            self.b = min(max(self.b - 0.5 * qb / math.sqrt(self.qb), -1), 7)
+            self.b = min(max(self.b - 0.5 * qb / math.sqrt(self.qb), -1), self.high_b)
             self.c = min(max(self.c - 1.0 * qc / math.sqrt(self.qc), -7), 5)
         self.recent = [0.5 * m + 0.5 * v for m, v in zip(self.recent, g, strict=True)]
         rms = self.rms()
@@ -215,10 +228,10 @@ def engine_for(loss, penalty, algorithm, *, intercept=True, dtype=np.float64):
 def differences(loss, penalty, once, scale, intercept, seed):
     """Return how the engine differs from the loops above and, without an intercept, from the dense learner."""
     psi, numbers = PENALTIES[penalty]
-    algorithm = ps.AutoFTRL(penalty_weight="once" if once else "every_round", scale=scale)
+    algorithm = ps.AutoFTRL(penalty_weight="once" if once else "every_round", scale=scale, track=not once)
     X, y, c = stream(loss, seed)
     engine = engine_for(loss, psi, algorithm, intercept=intercept)
-    naive = Naive(loss, **numbers, once=once, scale=scale, intercept=intercept)
+    naive = Naive(loss, **numbers, once=once, scale=scale, intercept=intercept, track=not once)
     dense = ps.OnlineLearner(algorithm, psi, dim=(D, CLASSES) if loss in MULTICLASS else D)
     new, known = as_block(X, y, c), as_block(X[:REPEATED], y[:REPEATED], c[:REPEATED])
     scores = np.concatenate((engine.learn(new), engine.learn(known, repeated=True)))

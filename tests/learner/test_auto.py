@@ -25,7 +25,7 @@ from ..examples import examples
 from . import naive_auto
 from .naive_auto import CLASSES, MULTICLASS, D, differences, engine_for, stream
 
-AUTO = ps.AutoFTRL()
+AUTO = ps.AutoFTRL(scale="feature", track=True)
 
 
 # ---- one algorithm, three ways -----------------------------------------------------------------
@@ -100,10 +100,12 @@ def test_combinations_without_a_compiled_form_are_refused():
         ps.OnlineLearner(AUTO, dim=2).learn(np.ones((3, 2)), [1, 1, -1], "logistic")
     with pytest.raises(TypeError, match="learns from whole examples"):
         ps.OnlineLearner(AUTO, dim=2).update([1.0, 2.0])
-    with pytest.raises(ValueError, match="scale must be one of 'feature', 'global', 'auto', got 'row'"):
+    with pytest.raises(ValueError, match="scale must be one of 'auto', 'feature', 'global', got 'row'"):
         ps.AutoFTRL(scale="row")
     with pytest.raises(ValueError, match="penalty_weight must be one of"):
         ps.AutoFTRL("twice")
+    with pytest.raises(TypeError, match="track must be True or False, got 'yes'"):
+        ps.AutoFTRL(track="yes")
 
 
 def test_dense_learner_keeps_and_restores_its_state():
@@ -307,7 +309,7 @@ def test_a_small_column_is_on_its_own_scale_once_there_is_evidence():
 
 def test_a_column_without_the_floor_has_no_unit(monkeypatch):
     # The floor is the one place where features are compared: without it a column may have any unit of its own.
-    monkeypatch.setattr("proxstream.learner.layouts.CONSTANTS", naive_constants(floor=0.0))
+    monkeypatch.setattr("proxstream.core.algorithms.auto.CONSTANTS", naive_constants(floor=0.0))
     X, y = streams_of_text()
     scores = progressive(X, y)[0]
     units = 10.0 ** np.random.default_rng(1).integers(-4, 5, X.shape[1])
@@ -343,7 +345,7 @@ def test_a_rare_feature_seen_small_gets_no_huge_weight(monkeypatch):
         return abs(progressive(X, y)[2].weights()[0][9])
 
     floored = weight()
-    monkeypatch.setattr("proxstream.learner.layouts.CONSTANTS", naive_constants(floor=0.0))
+    monkeypatch.setattr("proxstream.core.algorithms.auto.CONSTANTS", naive_constants(floor=0.0))
     assert floored < 1.0
     assert weight() > 50.0
 
@@ -351,7 +353,7 @@ def test_a_rare_feature_seen_small_gets_no_huge_weight(monkeypatch):
 def test_l1_gives_exact_zeros_and_more_of_them_the_stronger():
     X, y = streams_of_text(n=1500)
     for once, strengths in ((False, (0.0, 0.001, 0.01, 10.0)), (True, (0.0, 1.0, 8.0, 1e6))):
-        algorithm = ps.AutoFTRL("once" if once else "every_round")
+        algorithm = ps.AutoFTRL("once" if once else "every_round", "feature")
         zeros = [int(np.sum(progressive(X, y, algorithm, ps.L1(lam))[2].weights()[0] == 0.0)) for lam in strengths]
         assert zeros == sorted(zeros)
         assert zeros[0] < zeros[1] < zeros[2] <= zeros[3] == X.shape[1]
@@ -368,6 +370,22 @@ def test_steps_grow_where_residuals_go_one_way():
     _, shuffled_loss, shuffled = progressive(X[order], y[order])
     assert engine.arrays()["clock"][auto.B] > 1.0 > 0.0 >= shuffled.arrays()["clock"][auto.B]
     assert loss < 0.8 * shuffled_loss
+    _, resting_loss, resting = progressive(X, y, ps.AutoFTRL(scale="feature"))
+    assert resting.arrays()["clock"][auto.B] <= 0.0
+    assert loss < 0.9 * resting_loss
+
+
+def test_sorted_rows_leave_a_model_of_all_rows_unless_it_tracks():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(8000, 20)) + np.where(np.arange(8000) < 4000, 1.0, -1.0)[:, None]
+    y = np.where(rng.random(8000) < 1.0 / (1.0 + np.exp(-X @ np.linspace(0.0, 0.6, 20))), 1.0, -1.0)
+    order = np.argsort(-y, kind="stable")
+    losses = [
+        np.mean(np.logaddexp(0.0, -y * (X @ engine.weights()[0] + engine.weights()[1])))
+        for track in (False, True)
+        for engine in [progressive(X[order], y[order], ps.AutoFTRL(scale="feature", track=track))[2]]
+    ]
+    assert losses[0] < 0.8 * losses[1]
 
 
 def test_several_classes_are_learned_in_one_pass():

@@ -24,8 +24,9 @@ LEARNERS: dict[str, Any] = {
     "sgd": lambda **k: Learner(ps.SGD(10.0, "constant"), "squared", n_features=D, **k),
     "means": lambda **k: Learner(ps.FTRLProximal(0.3), "logistic", ps.L1(0.01), n_features=D, average=True, **k),
     "classes": lambda **k: Learner(ps.RDA(), "softmax", n_features=D, n_outputs=3, **k),
-    "auto": lambda **k: Learner(ps.AutoFTRL(), "logistic", n_features=D, **k),
-    "auto, classes": lambda **k: Learner(ps.AutoFTRL(), "softmax", n_features=D, n_outputs=3, **k),
+    "auto": lambda **k: Learner(ps.AutoFTRL(scale="feature"), "logistic", n_features=D, **k),
+    "auto, classes": lambda **k: Learner(ps.AutoFTRL(scale="feature"), "softmax", n_features=D, n_outputs=3, **k),
+    "auto, trial": lambda **k: Learner(ps.AutoFTRL(), "logistic", n_features=D, **k),
     "dense": lambda **k: Learner(ps.RDA(), "logistic", ps.L1Ball(0.5), n_features=D, **k),
     "threads": lambda **k: Learner(ps.FTRLProximal(0.3), "logistic", ps.L1(0.01), n_features=D, n_threads=2, **k),
     "ranking": lambda **k: Learner(
@@ -204,7 +205,8 @@ RULES: dict[str, Any] = {
     "truncated": (ps.TruncatedGradient(0.1, every=2), ps.L1(0.01), "squared"),
     "passive-aggressive": (ps.PassiveAggressive(), None, "epsilon_insensitive"),
     "arow": (ps.AROW(), None, "hinge"),
-    "auto": (ps.AutoFTRL(), None, "squared"),
+    "auto": (ps.AutoFTRL(scale="feature"), None, "squared"),
+    "auto, trial": (ps.AutoFTRL(), None, "squared"),
     "auto, global": (ps.AutoFTRL(scale="global"), None, "squared"),
 }
 

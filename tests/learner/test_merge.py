@@ -17,10 +17,10 @@ SETTINGS = {
     "rda": (ps.RDA(gamma=2.0, rho=0.01), "logistic", 1),
     "adagrad": (ps.AdaGrad(eta=0.5), "logistic", 1),
     "ftrl": (ps.FTRLProximal(alpha=0.5), "logistic", 1),
-    "auto": (ps.AutoFTRL(), "logistic", 1),
+    "auto": (ps.AutoFTRL(scale="feature"), "logistic", 1),
     "auto_global": (ps.AutoFTRL(scale="global"), "squared", 1),
     "ftrl_classes": (ps.FTRLProximal(alpha=0.5), "softmax", 3),
-    "auto_classes": (ps.AutoFTRL(), "softmax", 3),
+    "auto_classes": (ps.AutoFTRL(scale="feature"), "softmax", 3),
 }
 
 
@@ -179,7 +179,7 @@ def test_touched_features():
 
 
 def test_new_features_make_room():
-    made = Learner(ps.AutoFTRL(), n_features=0, growing=True)
+    made = Learner(ps.AutoFTRL(scale="feature"), n_features=0, growing=True)
     blocks = [rows(20, 1).slice(0, 10), rows(20, 2, columns=range(3))]
     found = []
     for block in blocks:
@@ -187,7 +187,7 @@ def test_new_features_make_room():
         start = sums.before(made.engine, np.unique(block.indices[: block.indptr[-1]]).astype(np.int32))
         made.learn(block._replace(c=np.full(block.n_rows, 2.0)))
         found.append(sums.withdraw(made.engine, start, 2))
-    fresh = Learner(ps.AutoFTRL(), n_features=0, growing=True)
+    fresh = Learner(ps.AutoFTRL(scale="feature"), n_features=0, growing=True)
     sums.apply(fresh.engine, sums.add(found))
     assert fresh.n_features == D
     assert fresh.t == 30

@@ -12,9 +12,9 @@ from hypothesis import given, strategies as st
 from scipy.sparse import csr_array
 
 import proxstream as ps
+from proxstream.core.algorithms import auto_state
 from proxstream.core.penalties import Penalty
 from proxstream.data.rowblock import RowBlock, as_block
-from proxstream.learner import trial
 from proxstream.learner.divergence import DivergedError
 from proxstream.learner.learner import Learner
 from proxstream.learner.path import PathLearner
@@ -74,7 +74,7 @@ def differences(path: PathLearner, k: int, alone: Learner) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def _short_trial(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trial, "TRIAL", 20)
+    monkeypatch.setattr(auto_state, "TRIAL", 20)
 
 
 @pytest.mark.default_cases(4)
@@ -218,3 +218,22 @@ def test_templates_that_are_refused() -> None:
         PathLearner(ps.FTRLProximal(), "logistic", ps.NonNegative(), strengths=[0.1])
     with pytest.raises(ValueError, match="ranking=True: a path has one loss per row"):
         PathLearner(ps.FTRLProximal(), "ranking_hinge", ps.L1(), strengths=[0.1], ranking=True)
+
+
+def test_a_scale_that_overflows_is_dropped_by_all_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(auto_state, "TRIAL", 60)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    y = np.where(X @ [1.0, 2.0, -1.0] > 0.0, 1.0, -1.0)
+    X[8:, 0] *= 1e19
+    rows = as_block(X.astype(np.float32), y, dtype=np.float32)
+    settings: dict[str, Any] = {"strengths": [0.0, 0.01], "n_features": 3, "dtype": np.float32}
+    tried, alone = (
+        PathLearner(a, "logistic", ps.L1(), **settings) for a in (ps.AutoFTRL(), ps.AutoFTRL("every_round", "feature"))
+    )
+    scores, expected = tried.learn(rows), alone.learn(rows)
+    np.testing.assert_array_equal(scores[:, 40:], expected[:, 40:])
+    for k in range(2):
+        np.testing.assert_array_equal(tried.model(k).weights()[0], alone.model(k).weights()[0])
+        one = Learner(ps.AutoFTRL(), "logistic", ps.L1(settings["strengths"][k]), n_features=3, dtype=np.float32)
+        np.testing.assert_array_equal(one.learn(rows), scores[k])

@@ -1,4 +1,4 @@
-"""AutoFTRL(scale="auto"): what the definition says, computed from two learners; the stream law; what is refused."""
+"""AutoFTRL(scale="auto"): what the definition says, computed from two learners; the stream law; overflow."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from hypothesis import given, strategies as st
 from scipy.sparse import csr_array
 
 import proxstream as ps
+from proxstream.core.algorithms import auto_state
+from proxstream.core.algorithms.auto_state import SCALES
 from proxstream.data.rowblock import RowBlock, as_block
-from proxstream.learner import trial
 from proxstream.learner.learner import Learner
 from proxstream.learner.merge import refusal
 from proxstream.learner.trial import TrialEngine
@@ -24,7 +25,7 @@ AUTO = ps.AutoFTRL(scale="auto")
 
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> int:
-    monkeypatch.setattr(trial, "TRIAL", 100)
+    monkeypatch.setattr(auto_state, "TRIAL", 100)
     return 100
 
 
@@ -47,7 +48,7 @@ def learner(algorithm: Any = AUTO, **more: Any) -> Learner:
 @pytest.mark.parametrize("kind", ["unit", "wild", "plain"])
 def test_the_choice_is_that_of_two_learners(short: int, kind: str) -> None:
     rows = rows_of(kind)
-    both = [learner(ps.AutoFTRL(scale=scale)) for scale in trial.NAMES]
+    both = [learner(ps.AutoFTRL(scale=scale)) for scale in SCALES]
     scores = [one.learn(rows) for one in both]
     sums, expected, counted, winner = [0.0, 0.0], [], 0, -1
     for i in range(rows.n_rows):
@@ -63,7 +64,7 @@ def test_the_choice_is_that_of_two_learners(short: int, kind: str) -> None:
     chooser = learner()
     np.testing.assert_array_equal(chooser.learn(rows), expected)
     assert isinstance(chooser.engine, TrialEngine)
-    assert chooser.engine.scale == trial.NAMES[winner]
+    assert chooser.engine.scale == SCALES[winner]
     np.testing.assert_array_equal(chooser.weights()[0], both[winner].weights()[0])
     assert chooser.weights()[1] == both[winner].weights()[1]
 
@@ -93,7 +94,7 @@ def test_cuts_and_restarts_change_no_bit(loss: str, outputs: int, dtype: Any, cu
     rows = rows_of("plain")
     if outputs > 1:
         rows = rows._replace(y=np.arange(300.0) % 3)
-    before, trial.TRIAL = trial.TRIAL, 100
+    before, auto_state.TRIAL = auto_state.TRIAL, 100
     try:
         settings: dict[str, Any] = {"loss": loss, "n_outputs": outputs, "dtype": dtype}
         whole = learner(**settings)
@@ -108,7 +109,7 @@ def test_cuts_and_restarts_change_no_bit(loss: str, outputs: int, dtype: Any, cu
         np.testing.assert_array_equal(cut.weights()[0], whole.weights()[0])
         assert (cut.t, cut.engine.k, cut.progressive_loss) == (whole.t, whole.engine.k, whole.progressive_loss)
     finally:
-        trial.TRIAL = before
+        auto_state.TRIAL = before
 
 
 @pytest.mark.parametrize("rows", [60, 250])  # within the trial, and after
@@ -151,7 +152,7 @@ def test_rows_learned_again_do_not_decide(short: int) -> None:
         one.learn(block, repeated=True)
     np.testing.assert_array_equal(one.engine.losses, sums)
     assert len(one.engine.engines) == 1
-    assert one.engine.scale == trial.NAMES[int(sums[1] < sums[0])]
+    assert one.engine.scale == SCALES[int(sums[1] < sums[0])]
 
 
 def test_features_may_come_later(short: int) -> None:
@@ -164,21 +165,113 @@ def test_features_may_come_later(short: int) -> None:
     np.testing.assert_array_equal(growing.weights()[0], whole.weights()[0][: growing.n_features])
 
 
-def test_what_cannot_try_both_is_refused() -> None:
-    with pytest.raises(TypeError, match="scale='feature' or 'global'"):
-        ps.OnlineLearner(AUTO, dim=3)
-    with pytest.raises(TypeError, match="scale='feature' or 'global'"):
-        learner(penalty=ps.L2Ball(1.0), fit_intercept=False)
-    assert "choose scale='feature' or 'global'" in refusal(AUTO, learner().engine)
-    with pytest.raises(ValueError, match="must be one of"):
-        ps.AutoFTRL(scale="row")
+@pytest.mark.parametrize("kind", ["unit", "wild", "plain"])
+@pytest.mark.parametrize("loss", ["logistic", "softmax"])
+def test_the_dense_learner_makes_the_same_choice(short: int, kind: str, loss: str) -> None:
+    rows = rows_of(kind)
+    outputs = 3 if loss == "softmax" else 1
+    y = np.arange(300) % 3 if outputs == 3 else rows.y
+    compiled = learner(loss=loss, n_outputs=outputs, fit_intercept=False)
+    dense = ps.OnlineLearner(AUTO, dim=30 if outputs == 1 else (30, 3))
+    scores = compiled.learn(rows._replace(y=y.astype(float)))
+    X, predicted = csr_array((rows.data, rows.indices, rows.indptr), shape=(300, 30)).toarray(), []
+    for x, label, weight in zip(X, y, rows.c, strict=True):
+        predicted.append(x @ dense.point)
+        if is_saved_before(len(predicted)):
+            again = ps.OnlineLearner(AUTO, dim=dense.shape)
+            again.load_state_dict(dense.state_dict())
+            dense = again
+        dense.learn(x, label, loss, weight)
+    np.testing.assert_allclose(scores, predicted, rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(compiled.weights()[0], dense.point, rtol=1e-9, atol=1e-11)
+    assert isinstance(compiled.engine, TrialEngine)
+    assert compiled.engine.decision == dense.state_dict()["state.decision"]
+    np.testing.assert_allclose(compiled.engine.losses, dense.state_dict()["state.losses"], rtol=1e-9)
+
+
+def is_saved_before(row: int) -> bool:
+    """Whether a learner is saved and restored before this row: within the trial, at its end and after it."""
+    return row in (40, 150, 151, 250)
+
+
+def test_penalties_that_couple_weights_try_both(short: int) -> None:
+    rows = rows_of("unit")
+    tried = learner(penalty=ps.L2Ball(1.0), fit_intercept=False)
+    tried.learn(rows)
+    both = [learner(ps.AutoFTRL(scale=scale), penalty=ps.L2Ball(1.0), fit_intercept=False) for scale in SCALES]
+    for one in both:
+        one.learn(rows)
+    decided = int(tried.state_dict()["weights.state.decision"])
+    np.testing.assert_array_equal(tried.weights()[0], both[decided].weights()[0])
+    assert tried.weights()[0].tolist() != both[1 - decided].weights()[0].tolist()
+
+
+def test_rankers_take_one_scale_per_feature() -> None:
+    assert Learner(AUTO, "logistic", n_features=3, ranking=True).algorithm == ps.AutoFTRL(scale="feature")
+
+
+def test_a_settled_learner_is_that_of_the_scale(short: int) -> None:
+    rows = rows_of("unit")
+    assert "settle_scale" in refusal(AUTO, learner().engine)
+    for scale, stop in ((None, 60), ("feature", 60), ("global", 60), (None, 300)):
+        one = learner()
+        one.learn(rows.slice(0, stop))
+        ahead = one.engine.scale
+        one.settle_scale(scale)
+        assert one.algorithm == ps.AutoFTRL(scale=scale or ahead)
+        alone = learner(one.algorithm)
+        alone.learn(rows.slice(0, stop))
+        for now in (one, alone):
+            now.learn(rows)
+        np.testing.assert_array_equal(one.weights()[0], alone.weights()[0])
+        assert refusal(one.algorithm, one.engine) == ""
+        one.settle_scale("global")  # without effect: there is no trial
+        assert one.algorithm == alone.algorithm
+    with pytest.raises(ValueError, match="scale must be feature or global, got 'row'"):
+        learner().settle_scale("row")
+    decided = learner()
+    decided.learn(rows)
+    with pytest.raises(ValueError, match=f"scale must be {decided.engine.scale}, got"):
+        decided.settle_scale(SCALES[1 - SCALES.index(decided.engine.scale)])
+
+
+@pytest.mark.parametrize("size", [1, 7, 300])  # of blocks
+def test_a_scale_that_overflows_is_dropped(size: int) -> None:
+    """Column 0 is like a time in nanoseconds: in 32 bits its squares overflow, unless it has its own unit."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3))
+    y = np.where(X @ [1.0, 2.0, -1.0] > 0.0, 1.0, -1.0)
+    X[40:, 0] *= 1e19
+    rows = as_block(X.astype(np.float32), y, dtype=np.float32)
+    alone, tried = (learner(a, n_features=3, dtype=np.float32) for a in (ps.AutoFTRL(scale="feature"), AUTO))
+    with pytest.raises(FloatingPointError):
+        learner(ps.AutoFTRL(scale="global"), n_features=3, dtype=np.float32).learn(rows)
+    expected = alone.learn(rows)
+    scores = np.concatenate([tried.learn(rows.slice(i, min(i + size, 300))) for i in range(0, 300, size)])
+    assert isinstance(tried.engine, TrialEngine)
+    assert (tried.engine.scale, tried.t) == ("feature", 300)
+    np.testing.assert_array_equal(scores[-100:], expected[-100:])
+    np.testing.assert_array_equal(tried.weights()[0], alone.weights()[0])
+    whole = learner(n_features=3, dtype=np.float32)
+    np.testing.assert_array_equal(whole.learn(rows), scores)
+
+
+def test_if_both_scales_overflow_the_block_is_refused() -> None:
+    one = learner(n_features=1)
+    one.learn(as_block(np.ones((2, 1)), [1.0, -1.0]))
+    before = one.state_dict()
+    with pytest.raises(FloatingPointError, match="row 1 of the block"):
+        one.learn(as_block(np.array([[1.0], [1e308], [1.0]]), [1.0, -1.0, 1.0], [1.0, 1e308, 1.0]))
+    after = one.state_dict()
+    for name in before:
+        np.testing.assert_array_equal(after[name], before[name], err_msg=name)
 
 
 @pytest.mark.parametrize(
     ("name", "value", "match"),
     [
         ("trial.decision", 7.0, "must be -1, 0 or 1, got 7"),
-        ("trial.losses", np.nan, "must be finite"),
+        ("trial.losses", np.nan, "must be numbers"),
         ("global.clock", None, "must have the entry clock"),
     ],
 )

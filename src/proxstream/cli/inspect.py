@@ -71,6 +71,8 @@ def settings(model: Model) -> dict[str, Any]:
     learner = model.learner
     frozen = type(learner.engine).__name__ == "FrozenEngine"
     found: dict[str, Any] = {"algorithm": repr(learner.algorithm) if learner.algorithm else "a batch solver"}
+    if hasattr(learner.engine, "scale"):
+        found["scale"] = learner.engine.scale  # of AutoFTRL(scale="auto"): the one ahead, or kept
     found |= {"loss": str(learner.loss), "penalty": repr(learner.penalty), "intercept": learner.fit_intercept}
     if model.classes:
         found["classes"] = ", ".join(label if isinstance(label, str) else f"{label:g}" for label in model.classes)

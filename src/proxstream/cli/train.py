@@ -352,6 +352,7 @@ def _run_on_cluster(
     with usage():
         config = find_classes(config, report.note)
         learner = initial or config.learner()
+    learner.settle_scale()  # a new learner is made later, with the scale that the first rows prefer
     reason = refusal(learner.algorithm, learner.engine, learner.average)
     if learner.ranking:
         reason = "the rows of a query may be in two files"

@@ -153,7 +153,7 @@ def learn_lane(task: LaneTask, data: Any, base: Mapping[str, Array] | None, last
             )
         else:
             found = _read(task, data)
-        rows = _prepare_rows(task, found)
+        rows = prepare_rows(task, found)
     except Exception:
         _CACHE.put_state(task.run, task.round, learner)  # still unchanged
         raise
@@ -203,7 +203,7 @@ def make(settings: Mapping[str, Any], base: Mapping[str, Array] | None = None) -
 # ---- learning
 
 
-def _prepare_rows(task: LaneTask, found: LaneRows) -> list[RowBlock]:
+def prepare_rows(task: LaneTask, found: LaneRows) -> list[RowBlock]:
     """Return the rows with labels, weights and precision of the learner."""
     dtype = task.settings["dtype"]
     encoded = (task.encode(batch) for batch in found.batches if batch.n_rows)

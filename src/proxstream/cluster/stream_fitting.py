@@ -20,6 +20,7 @@ from .checkpoint import KIND, record_rounds, restore_rounds
 from .lanes import LaneReport
 from .partitions import Partitions, Survey, survey
 from .rounds import Rounds
+from .scale import settle_scale
 from .schedule import Plan, Round, choose_lanes, choose_rows, learner_settings
 
 # Parameters that the local estimators do not have.
@@ -40,11 +41,12 @@ class DaskStreamBase(StreamEstimator):
     def _learn_partitions(self, client: Client, parts: Partitions, encode: Any, orders: list[list[int]]) -> Self:
         """Learn partitions, starting from the state of the model."""
         learner = self._learner
+        lanes = choose_lanes(client, self.lanes, len(parts))
+        plan = Plan(lanes, choose_rows(self.rows_per_round, lanes, learner.n_features), orders, fresh=learner.t == 0)
+        settle_scale(client, parts, learner, encode, plan)
         reason = sums.refusal(learner.algorithm, learner.engine, self.average)
         if reason:
             raise TypeError(f"{type(self).__name__}: {reason}")
-        lanes = choose_lanes(client, self.lanes, len(parts))
-        plan = Plan(lanes, choose_rows(self.rows_per_round, lanes, learner.n_features), orders, fresh=learner.t == 0)
         checkpoints = None if self.checkpoint is None else CheckpointStore(self.checkpoint, self._settings(parts), KIND)
         checkpoint, done = None if checkpoints is None else checkpoints.find(), None
         if checkpoint is not None:

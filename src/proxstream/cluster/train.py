@@ -34,6 +34,7 @@ from .lane_reader import Quarantine
 from .lanes import LaneReport
 from .partitions import Partitions, make_partitions
 from .rounds import Rounds
+from .scale import settle_scale
 from .schedule import Plan, Round, RunProgress, choose_lanes, choose_rows, learner_settings
 
 # Options that need a single stream.
@@ -114,6 +115,8 @@ class ClusterRun(BaseRun):
             held_out=config.held_out_share,
             settled=config.holds_out or config.quarantine is not None,
         )
+        labels = FileLabels(config.labels(), config.skip_bad_rows)
+        settle_scale(client, self.parts, learner, labels, plan)
         settings = {**config.settings(), "files": list(config.data)}
         self.checkpoints = CheckpointStore(f"{config.output}.ckpt", settings, KIND)
         progress, segments = RunProgress(), ()
@@ -131,7 +134,7 @@ class ClusterRun(BaseRun):
             self.parts,
             learner,
             learner_settings(learner),
-            FileLabels(config.labels(), config.skip_bad_rows),
+            labels,
             plan,
             on_round=self._after_round,
             on_reports=self._write_bad_rows if self._quarantine is not None else None,

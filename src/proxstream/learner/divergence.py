@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,12 @@ REMEDY = "use a lower rate, scaled features, or AutoFTRL, which finds its own ra
 
 
 class DivergedError(FloatingPointError):
-    """A row at which a score, a weight or another number of a model is not finite; `row` is its place in the block."""
+    """A row at which a score, a weight or another number of a model is not finite; `row` is its place in the block.
+
+    `scores` are those of the block, of which the rows before this one count, where an engine has them.
+    """
+
+    scores: Array | None = None
 
     def __init__(self, row: int, place: str = "") -> None:
         where = f"{place}: the model has diverged" if place else f"the model has diverged in row {row} of the block"
@@ -30,6 +37,16 @@ def _diverged(row: int, message: str) -> DivergedError:
     error = DivergedError(row)
     error.args = (message,)
     return error
+
+
+@contextmanager
+def keeping_scores(scores: Array) -> Iterator[None]:
+    """Give the scores of a block to a DivergedError about one of its rows."""
+    try:
+        yield
+    except DivergedError as error:
+        error.scores = scores
+        raise
 
 
 def is_careful(*arrays: Array) -> bool:

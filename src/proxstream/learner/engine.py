@@ -148,12 +148,13 @@ class CompiledEngine:
             layout.learn_in_threads(self._model(), rows, scores, guard, n_threads)
         else:
             layout.learn(self._model(), rows, scores, guard)
-        self._careful = divergence.check(guard)
-        if self._careful and layout.moves_all:
-            coefficients, intercept = self.weights()
-            divergence.check_weights(coefficients, rows)
-            if not np.isfinite(intercept).all():
-                raise DivergedError(rows.n_rows - 1)
+        with divergence.keeping_scores(scores):
+            self._careful = divergence.check(guard)
+            if self._careful and layout.moves_all:
+                coefficients, intercept = self.weights()
+                divergence.check_weights(coefficients, rows)
+                if not np.isfinite(intercept).all():
+                    raise DivergedError(rows.n_rows - 1)
         return scores
 
     def snapshot(self, rows: RowBlock, indices: Array, *, grows: bool) -> Snapshot:

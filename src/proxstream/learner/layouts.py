@@ -21,7 +21,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
-from ..core.algorithms.auto import CONSTANTS, AutoFTRL, units_move
+from ..core.algorithms.auto import AutoFTRL, units_move
 from ..core.losses import Loss, _kernels as losses
 from ..core.penalties import Penalty, _kernels as penalties
 from ..core.validation import Array
@@ -422,8 +422,9 @@ def auto_parts(algorithm: AutoFTRL, penalty: Penalty, loss: Loss, n_outputs: int
         return f"{loss} has one output, got {n_outputs}"
     each = losses.as_tuple(loss)
     kind: Any = auto.PerFeature
-    lam = CONSTANTS.lam
+    constants = algorithm.constants
+    lam = constants.lam
     if algorithm.scale == "global":
-        kind, lam = auto.Global, CONSTANTS.lam_global
-    rule = kind(CONSTANTS, lam, algorithm.penalty_weight == "once", labels, ranged, True)
+        kind, lam = auto.Global, constants.lam_global
+    rule = kind(constants, lam, algorithm.penalty_weight == "once", labels, ranged, True)
     return auto.Parts(rule, folded, OneVsRest(each) if n_outputs > 1 and loss.kind != "multiclass" else each)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
@@ -106,6 +107,8 @@ class Learner:
         self.fit_intercept, self.average, self.growing = fit_intercept and not ranking, average, growing
         self.n_threads = _checks.integer("n_threads", n_threads, low=1)
         self.pairs = pairs
+        if ranking and isinstance(algorithm, AutoFTRL) and algorithm.scale == "auto":
+            self.algorithm = replace(algorithm, scale="feature")  # pairs are no new rows, which the trial needs
         self.engine: Engine = self._new_engine(n_features)
         self._queries: RankingEngine | None = None
         if ranking:
@@ -256,6 +259,15 @@ class Learner:
                 f"the feature index {n_features - 1} in row {row} of the block needs more memory than there is, as "
                 f"weights are kept for all features up to the largest index: {error}"
             ) from None
+
+    def settle_scale(self, scale: str | None = None) -> None:
+        """End a trial of AutoFTRL(scale="auto"): continue with this scale, or with the one ahead, alone."""
+        from .trial import TrialEngine
+
+        if isinstance(self.engine, TrialEngine):
+            kept = self.engine.scale if scale is None else scale
+            self.engine = self.engine.engine_of(kept)
+            self.algorithm = replace(self.algorithm, scale=kept)  # type: ignore[call-arg]
 
     def end_query(self) -> None:
         """Let the next row of a ranker start a query, whatever its qid."""
@@ -416,7 +428,7 @@ def _auto_engine(learner: Learner, n_features: int, scale: str) -> CompiledEngin
     from .engine import CompiledEngine
     from .layouts import AutoLayout
 
-    algorithm = AutoFTRL(learner.algorithm.penalty_weight, scale)  # type: ignore[attr-defined]
+    algorithm: Any = replace(learner.algorithm, scale=scale)  # type: ignore[call-arg]
     layout = AutoLayout(algorithm, learner.penalty, learner.loss, learner.n_outputs, learner.dtype.type)
     return CompiledEngine(layout, n_features, learner.dtype, learner.fit_intercept)
 

@@ -44,11 +44,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.algorithms import Algorithm, AutoFTRL
+from ..core.algorithms import Algorithm
 from ..core.validation import Array
 from . import _auto as auto, _merge as kernel
 from .engine import CompiledEngine
 from .layouts import AutoLayout
+from .trial import TrialEngine
 
 
 def refusal(algorithm: Algorithm, engine: Any, average: bool = False) -> str:
@@ -56,8 +57,8 @@ def refusal(algorithm: Algorithm, engine: Any, average: bool = False) -> str:
     known = "RDA, AdaGrad(update='dual_averaging'), FTRLProximal and AutoFTRL"
     if average:
         return "the mean of the weights played is not a sum of what workers learn apart: average must be False"
-    if isinstance(algorithm, AutoFTRL) and algorithm.scale == "auto":
-        return "AutoFTRL(scale='auto') compares both scales on one stream: choose scale='feature' or 'global' here"
+    if isinstance(engine, TrialEngine):
+        return "AutoFTRL(scale='auto') compares both scales on one stream: settle_scale() keeps one"
     if not isinstance(engine, CompiledEngine):
         return f"{algorithm!r} runs on dense vectors with this penalty or geometry; what adds up are {known}, compiled"
     return "" if engine.layout.adds_up else f"the state of {algorithm!r} is not a sum over rows, as that of {known} is"

@@ -143,10 +143,11 @@ class PathEngine(CompiledEngine):
         layout = self.layout.for_repeated_rows() if repeated else self.layout
         scores, guard = self._scores(rows.n_rows), finite.guard(rows.data, reach, self._careful)
         layout.learn(self._model(), rows, scores, guard)
-        self._careful = divergence.check(guard)
-        if self._careful and layout.moves_all:
-            for k in range(layout.n_outputs):
-                divergence.check_weights(self.alone(k).weights()[0], rows)
+        with divergence.keeping_scores(scores):
+            self._careful = divergence.check(guard)
+            if self._careful and layout.moves_all:
+                for k in range(layout.n_outputs):
+                    divergence.check_weights(self.alone(k).weights()[0], rows)
         return scores
 
     def predict(self, rows: RowBlock) -> Array:

@@ -1,7 +1,7 @@
 """AutoFTRL(scale="auto") for K models: both scales learn the first rows, then each model keeps its better one.
 
 Every model decides as it would alone (see `trial`), by its own progressive losses. After the trial the models of one
-scale go on side by side, and those of the other scale, if there are any.
+scale continue side by side, and those of the other scale, if there are any.
 """
 
 from __future__ import annotations
@@ -11,18 +11,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..core.algorithms import auto_state
+from ..core.algorithms.auto_state import SCALES, UNDECIDED
 from ..core.validation import Array
 from ..data.rowblock import RowBlock
-from . import trial
 from .path_engine import PathEngine, Snapshots, under
 from .state_checks import restored
-from .trial import NAMES, UNDECIDED, LossesOf, end_of_trial, running_sums
+from .trial import LossesOf, end_of_trial, find_survivor, learn_finite, running_sums
 
 
 class Group(NamedTuple):
     """Models that learn with one scale, as places in the path, and their engine."""
 
-    scale: int  # a place in NAMES
+    scale: int  # a place in SCALES
     members: Array
     engine: PathEngine
 
@@ -32,7 +33,7 @@ class PathTrial:
 
     Parameters
     ----------
-    engines : one PathEngine for each of NAMES
+    engines : one PathEngine for each of SCALES
     losses_of : function of scores and labels
         Returns the loss of each row.
     """
@@ -42,7 +43,7 @@ class PathTrial:
         models = self._layouts[0].n_outputs
         self.groups = tuple(Group(i, np.arange(models), engine) for i, engine in enumerate(engines))
         self.losses = np.zeros((2, models))  # of feature and global, over new rows
-        self.decision = np.full(models, UNDECIDED)  # which scale each model has kept
+        self.decision = np.full(models, float(UNDECIDED))  # which scale each model has kept
 
     @property
     def engines(self) -> tuple[PathEngine, ...]:
@@ -85,18 +86,20 @@ class PathTrial:
         """Learn the rows in order; return the scores (models, rows), by the scale ahead, before each was learned."""
         if not self._undecided:
             return self._learn_decided(rows, reach, repeated)
-        stop = end_of_trial(rows, trial.TRIAL - self.t)
+        stop = end_of_trial(rows, auto_state.TRIAL - self.t)
         head = rows.slice(0, stop)
-        scores = [engine.learn(head, 1, reach, repeated=repeated) for engine in self.engines]
+        scores = [learn_finite(engine, head, 1, reach, repeated=repeated, axis=1) for engine in self.engines]
+        left = find_survivor([each.shape[1] for each in scores], stop)
+        both = min(each.shape[1] for each in scores)
+        compared = head.slice(0, both)
         chosen = np.array(
-            [self._compare(k, [each[k] for each in scores], head, repeated) for k in range(len(scores[0]))]
+            [self._compare(k, [each[k, :both] for each in scores], compared, repeated) for k in range(len(scores[0]))]
         )
-        if self.t < trial.TRIAL:
+        if left is None and self.t < auto_state.TRIAL:
             return chosen
-        self._decide()
-        if stop == rows.n_rows:
-            return chosen
-        return np.concatenate((chosen, self._learn_decided(rows.slice(stop, rows.n_rows), reach, repeated)), axis=1)
+        self._decide(self._leaders if left is None else np.full(len(chosen), left))
+        rest = self._learn_decided(rows.slice(stop, rows.n_rows), reach, repeated)
+        return np.concatenate((chosen, scores[left or 0][:, both:], rest), axis=1)
 
     def _compare(self, k: int, scores: Sequence[Array], rows: RowBlock, repeated: bool) -> Array:
         """Add the losses of model k under both scales, and return the scores of the one ahead before each row."""
@@ -107,9 +110,8 @@ class PathTrial:
         self.losses[:, k] = [one[-1] for one in sums]
         return np.where(sums[1][:-1] < sums[0][:-1], scores[1], scores[0])
 
-    def _decide(self) -> None:
-        """Keep the better scale of each model."""
-        leaders = self._leaders
+    def _decide(self, leaders: Array) -> None:
+        """Keep one scale of each model."""
         kept = [(group, np.flatnonzero(leaders == group.scale)) for group in self.groups]
         self.groups = tuple(Group(old.scale, own, old.engine.select(own)) for old, own in kept if len(own))
         self.decision = leaders.astype(float)
@@ -142,7 +144,7 @@ class PathTrial:
         """Return all that the engines remember; names start with the scale."""
         own = {"trial.losses": self.losses, "trial.decision": self.decision}
         for scale, _, engine in self.groups:
-            own |= {f"{NAMES[scale]}.{name}": array for name, array in engine.arrays().items()}
+            own |= {f"{SCALES[scale]}.{name}": array for name, array in engine.arrays().items()}
         return own
 
     def restore(self, arrays: Mapping[str, Array]) -> None:
@@ -151,14 +153,14 @@ class PathTrial:
         decision, losses = own["trial.decision"], own["trial.losses"]
         if not (np.isin(decision, (0.0, 1.0)).all() or (decision == UNDECIDED).all()):
             raise ValueError(f"trial.decision of the state must be all -1, or 0 and 1, got {decision}")
-        if not np.isfinite(losses).all():
-            raise ValueError(f"trial.losses of the state must be finite, got {losses}")
+        if np.isnan(losses).any():
+            raise ValueError(f"trial.losses of the state must be numbers, got {losses}")
         groups = []
         for scale, layout in enumerate(self._layouts):
             members = np.flatnonzero((decision == UNDECIDED) | (decision == scale))
             if len(members):
                 engine = self.groups[0].engine.empty(layout.select(members))
-                engine.restore(under(f"{NAMES[scale]}.", arrays))
+                engine.restore(under(f"{SCALES[scale]}.", arrays))
                 groups.append(Group(scale, members, engine))
         if len({(group.engine.n_features, group.engine.t) for group in groups}) > 1:
             raise ValueError("both scales of a trial must have the same features and rows")
@@ -169,7 +171,7 @@ class PathTrial:
         own = {"trial.losses": self.losses[:, k].copy(), "trial.decision": self.decision[k : k + 1].copy()}
         for scale, members, engine in self.groups:
             if k in members:
-                prefix = f"{NAMES[scale]}." if self._undecided else ""
+                prefix = f"{SCALES[scale]}." if self._undecided else ""
                 arrays = engine.member(int(np.searchsorted(members, k)))
                 own |= {prefix + name: array for name, array in arrays.items()}
         return own

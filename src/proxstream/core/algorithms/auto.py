@@ -14,7 +14,7 @@ Notation, beyond that of `base`:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -24,11 +24,10 @@ from ..geometries import Curvature
 from ..losses import Loss
 from ..penalties import Penalty
 from ..validation import Array
+from . import auto_state
+from .auto_state import SCALES, UNDECIDED, Auto, AutoTrial, join_scales
 from .base import Example, ExampleAlgorithm, Point, Problem
 from .ftrl import PENALTY_WEIGHTS
-
-SCALES = ("feature", "global", "auto")
-TRIAL = 4096  # rows after which scale="auto" keeps the scale with the lower progressive loss
 
 
 class Constants(NamedTuple):
@@ -46,40 +45,11 @@ class Constants(NamedTuple):
     low_c: float = -7.0
     high_c: float = 5.0  # above it a feature would need e^5/2 = 74 gradients to move at all
     low_b: float = -1.0  # where b starts and ends: chance alone lifts it above 0 seldom, and never far
-    high_b: float = 7.0
+    high_b: float = 7.0  # 0 unless AutoFTRL is to track its stream
     recall: float = 0.5  # the recent slope is half the last one, a quarter the one before, ...
 
 
 CONSTANTS = Constants()
-
-
-class Auto(NamedTuple):
-    """What AutoFTRL remembers: three arrays, and numbers that all features share.
-
-    sums: exponent, mantissa (of the product of all s) and count of the features seen, or with one global scale the sum
-    and count of squared non-zeros; scale: S, or the global scale; size: sum over rows of 1 + sum_j (x_j/s_j)^2;
-    lo, hi: the labels' range with 0; P, G: the units, 0 while unknown.
-    """
-
-    z: Array
-    r: Array
-    s: Array
-    a: float
-    b: float
-    c: float
-    squares_a: float
-    squares_b: float
-    squares_c: float
-    recent: Array
-    sums: Array
-    scale: float
-    size: float
-    lo: float
-    hi: float
-    P: float
-    G: float
-    k: float
-    t: int
 
 
 class Shared(NamedTuple):
@@ -103,9 +73,9 @@ class AutoFTRL(ExampleAlgorithm):
 
     and each round's new curvature is centred at the point played, as in FTRLProximal. R is the mean over rows of
     1 + sum_j (x_j/s_j)^2. Three numbers are learned by gradient steps on the loss of each prediction p with slope g: a
-    calibrates all weights (q = g p), c the weights of rare features (q = g dp/dc), and b lengthens the steps while
-    slopes go on in one direction (q = -g times the recent slope): residuals of a model that keeps up with its stream
-    are not correlated. Each moves by -eta q over the root of its sum of q^2.
+    calibrates all weights (q = g p), c the weights of rare features (q = g dp/dc), and with `track` b lengthens the
+    steps while slopes go on in one direction (q = -g times the recent slope): residuals of a model that keeps up with
+    its stream are not correlated. Each moves by -eta q over the root of its sum of q^2; without `track`, b <= 0.
     All three are learned on rows that come for the first time: predictions for rows that have been learned before say
     nothing about new ones. Passes after the first leave them as they are.
 
@@ -120,11 +90,13 @@ class AutoFTRL(ExampleAlgorithm):
     ----------
     penalty_weight : {"every_round", "once"}
         Psi comes in with every example (mean loss + Psi), or once and for all (sum of losses + Psi).
-    scale : {"feature", "global", "auto"}
+    scale : {"auto", "feature", "global"}
         A scale per feature, or one for all, the root mean square of all non-zeros: better on rows of unit length such
         as tf-idf text, bad where columns differ wildly. With "auto" both learn the first 4,096 rows, and the one with
-        the lower progressive loss goes on: see `proxstream.learner.trial`. `OnlineLearner`, clusters and penalties that
-        couple weights need one of the two others.
+        the lower progressive loss continues: see `proxstream.learner.trial`. Pairs of a ranker take "feature" then.
+    track : bool
+        Follow a stream that drifts: predictions for the next rows get better, and the model is one of the last rows.
+        Not for rows that are sorted.
 
     Examples
     --------
@@ -143,21 +115,32 @@ class AutoFTRL(ExampleAlgorithm):
     """
 
     penalty_weight: str = "every_round"
-    scale: str = "feature"
+    scale: str = "auto"
+    track: bool = False
 
     name: ClassVar[str] = "auto_ftrl"
 
     def __post_init__(self) -> None:
         _checks.one_of("penalty_weight", self.penalty_weight, PENALTY_WEIGHTS)
-        _checks.one_of("scale", self.scale, SCALES)
+        _checks.one_of("scale", self.scale, ("auto", *SCALES))
+        object.__setattr__(self, "track", _checks.truth("track", self.track))
 
-    def start(self, at: Point) -> Auto:
+    @property
+    def constants(self) -> Constants:
+        """The constants that the steps take."""
+        return CONSTANTS if self.track else CONSTANTS._replace(high_b=0.0)
+
+    def start(self, at: Point) -> Auto | AutoTrial:
         """Return no examples."""
         if self.scale == "auto":
-            raise TypeError(
-                "AutoFTRL(scale='auto') tries both scales in compiled learners only; OnlineLearner, and penalties that "
-                "couple weights, take scale='feature' or 'global'"
-            )
+            return join_scales([one._start(at) for one in self._each()], np.zeros(2), UNDECIDED)
+        return self._start(at)
+
+    def _each(self) -> tuple[AutoFTRL, ...]:
+        """Return the algorithm with each scale."""
+        return tuple(replace(self, scale=scale) for scale in SCALES)
+
+    def _start(self, at: Point) -> Auto:
         zeros = np.zeros_like(at.x)
         sums = np.array([0.0, 1.0, 0.0]) if self.scale == "feature" else np.zeros(3)
         return Auto(
@@ -182,20 +165,45 @@ class AutoFTRL(ExampleAlgorithm):
             t=0,
         )
 
-    def h(self, s: Auto) -> Curvature:
+    def h(self, s: Auto | AutoTrial) -> Curvature:
         """Return sigma / kappa."""
+        if isinstance(s, AutoTrial):
+            return self._each()[s.ahead].h(s.of_scale(s.ahead))
         return self._sigma(s) / self._shared(s).kappa
 
-    def problem(self, s: Auto, at: Point) -> Problem:
+    def problem(self, s: Auto | AutoTrial, at: Point) -> Problem:
         """Return (z, sigma / kappa, the penalty so far or 1)."""
+        if isinstance(s, AutoTrial):
+            return self._each()[s.ahead].problem(s.of_scale(s.ahead), at)
         return Problem(s.z, self.h(s), self._k(s))
 
     def penalty_weight_at(self, t: int) -> float:
         """Return 1, or 1 in the first round alone."""
         return 1.0 if self.penalty_weight == "every_round" or t == 1 else 0.0
 
-    def learn(self, s: Auto, at: Point, example: Example, penalty: Penalty) -> tuple[Auto, Point]:
+    def learn(
+        self, s: Auto | AutoTrial, at: Point, example: Example, penalty: Penalty
+    ) -> tuple[Auto | AutoTrial, Point]:
         """Take one example: its slope, its steps of a, b and c, and its features' sizes."""
+        return self._try(s, at, example, penalty) if isinstance(s, AutoTrial) else self._learn(s, at, example, penalty)
+
+    def _try(self, s: AutoTrial, at: Point, example: Example, penalty: Penalty) -> tuple[AutoTrial, Point]:
+        """Take one example with both scales, or with the one that is left."""
+        states, points, losses = [s.of_scale(0), s.of_scale(1)], [at, at], s.losses.copy()
+        for i, one in enumerate(self._each()):
+            if s.decision not in (UNDECIDED, i):
+                continue
+            own = at if i == s.ahead or states[i].t == 0 else one._point(states[i], at, penalty)
+            played = example._replace(p=example.z @ own.x)
+            states[i], points[i] = one._learn(states[i], own, played, penalty)
+            if s.decision == UNDECIDED and not example.repeated:
+                losses[i] += example.c * float(np.mean(example.loss.value(played.p, example.y)))
+        new = join_scales(states, losses, s.decision)
+        if s.decision == UNDECIDED and states[0].t >= auto_state.TRIAL:
+            new = new._replace(decision=new.ahead)
+        return new, points[new.ahead]
+
+    def _learn(self, s: Auto, at: Point, example: Example, penalty: Penalty) -> tuple[Auto, Point]:
         x, w, p = example.z, at.x, example.p
         if x.ndim != 1:
             raise TypeError(f"AutoFTRL learns one example at a time, got {len(x)} rows")
@@ -207,7 +215,7 @@ class AutoFTRL(ExampleAlgorithm):
         full = sigma + kappa * self._k(s) * penalty.strong_convexity
         moved = np.divide(beta * st * st * w, full, out=np.zeros_like(w), where=full > 0.0)
         q = float(np.sum(g * p)), -float(np.sum(g * s.recent)), -float(np.sum(g * (x @ moved)))
-        rates = s if example.repeated else _adapted(s, *q)
+        rates = s if example.repeated else _adapted(self.constants, s, *q)
         recent = np.asarray(CONSTANTS.recall * s.recent + (1.0 - CONSTANTS.recall) * g)
         new = self._seen(s, x)
         st = _rows(self._scales(new._replace(scale=s.scale)), w)
@@ -231,7 +239,10 @@ class AutoFTRL(ExampleAlgorithm):
             y = float(example.y)
             new = new._replace(lo=min(s.lo, y), hi=max(s.hi, y), P=max(s.P, abs(y)) if ranged else 0.0)
             new = new._replace(G=max(s.G, abs(float(example.loss.slope(0.0, y)))))
-        return new, self.point(self.space.solve(penalty, *self.problem(new, at)))
+        return new, self._point(new, at, penalty)
+
+    def _point(self, s: Auto, at: Point, penalty: Penalty) -> Point:
+        return self.point(self.space.solve(penalty, *self.problem(s, at)))
 
     def _k(self, s: Auto) -> float:
         return s.k if self.penalty_weight == "every_round" else 1.0
@@ -297,13 +308,13 @@ def adapt(value: float, squares: float, q: float, eta: float, low: float, high: 
     return min(max(value - eta * q / math.sqrt(squares), low), high), squares
 
 
-def _adapted(s: Auto, q_a: float, q_b: float, q_c: float) -> Auto:
+def _adapted(by: Constants, s: Auto, q_a: float, q_b: float, q_c: float) -> Auto:
     """Return the state after a step of a, b and c each."""
     G = s.G or 1.0
     unit = (s.P or 1.0) * G
-    a, squares_a = adapt(s.a, s.squares_a, q_a / unit, CONSTANTS.eta_a, CONSTANTS.low_a, CONSTANTS.high_a)
-    b, squares_b = adapt(s.b, s.squares_b, q_b / G**2, CONSTANTS.eta_b, CONSTANTS.low_b, CONSTANTS.high_b)
-    c, squares_c = adapt(s.c, s.squares_c, q_c / unit, CONSTANTS.eta_c, CONSTANTS.low_c, CONSTANTS.high_c)
+    a, squares_a = adapt(s.a, s.squares_a, q_a / unit, by.eta_a, by.low_a, by.high_a)
+    b, squares_b = adapt(s.b, s.squares_b, q_b / G**2, by.eta_b, by.low_b, by.high_b)
+    c, squares_c = adapt(s.c, s.squares_c, q_c / unit, by.eta_c, by.low_c, by.high_c)
     return s._replace(a=a, b=b, c=c, squares_a=squares_a, squares_b=squares_b, squares_c=squares_c)
 
 
