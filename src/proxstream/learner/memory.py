@@ -24,7 +24,7 @@ def zeros_on_lines(shape: tuple[int, ...], dtype: Any) -> Array:
     size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
     room = np.zeros(size + LINE, np.uint8)
     start = -room.ctypes.data % LINE
-    return room[start : start + size].view(dtype).reshape(shape)
+    return np.asarray(room[start : start + size].view(dtype).reshape(shape))
 
 
 def copied_to_lines(array: Array) -> Array:
