@@ -58,7 +58,6 @@ def path(run: Any) -> Any:
         ("--l1 auto --choose loss=nan", "got 'loss=nan'"),
         ("--l1 0.1 --choose best", "--choose needs several strengths: --l1 auto"),
         ("--keep-path", "--keep-path needs several strengths"),
-        ("--l1 auto --l2 0.1", "--l2 0.1 does not go with several strengths"),
         ("--l1 auto --threads 2", "--threads 2 does not go with several strengths"),
         ("--l1 auto --algorithm certified", "--algorithm certified does not go with several strengths"),
         ("--l1 auto --loss ranking_hinge", "--loss ranking_hinge does not go with several strengths"),

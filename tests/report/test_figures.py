@@ -201,6 +201,17 @@ def test_the_path_shows_loss_errors_non_zeros_and_the_chosen_strength() -> None:
     assert "and 400 non-zeros." in figure.caption
 
 
+def test_no_penalty_is_one_step_left_of_the_weakest() -> None:
+    canvas = drawn(figures.path_plot([0.1, 0.01, 0.0], [0.7, 0.6, 0.5], [0.02, 0.01, 0.0], [1, 2, 3], 2))
+    above, below = canvas.axes
+    np.testing.assert_allclose(below.lines[0].get_xdata(), [0.001, 0.01, 0.1], rtol=1e-12)
+    assert below.lines[0].get_ydata().tolist() == [3, 2, 1]
+    ticks = zip(below.get_xticks(), below.get_xticklabels(), strict=True)
+    assert [label.get_text() for place, label in ticks if place < 0.009] == ["0"]
+    assert line(canvas, "chosen").get_ydata()[0] == 0.5
+    assert above.get_xscale() == "log"
+
+
 def test_precision_is_drawn_in_steps_from_recall_zero() -> None:
     curve = drawn(CASES["precision"]).axes[0].lines[-1]
     assert curve.get_drawstyle() == "steps-pre"

@@ -56,19 +56,22 @@ def contents(path: str, *ignored: str) -> tuple[Any, dict[str, bytes]]:
         ("--algorithm", "mirror_descent", "--dtype", "float64", "--holdout-share", "0.1"),
         ("--average", "--passes", "2", "--algorithm", "rda"),
         ("--loss", "squared", "--algorithm", "adagrad", "--holdout-file", "clicks.svm", "--passes", "2"),
+        ("--l2", "0.01", "--algorithm", "rda"),
+        ("--l2", "0.02", "--penalty", "nonnegative", *HELD_OUT),
     ],
     ids=lambda options: " ".join(options) or "default",
 )
 def test_the_chosen_model_is_that_of_a_run_alone(options: tuple[str, ...], train: Any) -> None:
-    train("--l1", "0.1,0.01,0.001", "--choose", "best", *options)
+    train("--l1", "0.1,0.01,0.001,0", "--choose", "best", *options)
     model = modelfile.load("model.psm")
     losses = [entry.get("held_out_loss", entry["progressive_loss"]) for entry in model.summary["path"]]
     place = int(np.argmin(losses))
-    assert model.summary["strength"] == (0.1, 0.01, 0.001)[place]
+    assert model.summary["strength"] == (0.1, 0.01, 0.001, 0.0)[place]
+    assert model.summary["path"][place]["difference_error"] == 0.0
     for entry in model.summary["path"]:
         train("--l1", str(entry["strength"]), *options, output="alone.psm")
         alone = modelfile.load("alone.psm").summary
-        for name in entry.keys() - {"strength"}:
+        for name in entry.keys() - {"strength", "difference_error"}:
             assert alone[name] == entry[name], name
         if entry["strength"] == model.summary["strength"]:
             assert contents("alone.psm") == contents("model.psm")
@@ -85,6 +88,14 @@ def test_a_path_stored_gives_what_each_choice_would_have_given(train: Any) -> No
     train("--l1", "0.1", *HELD_OUT, output="alone.psm")
     assert cli.main(["choose", "model.psm", "--strength", "0.1", "-o", "later.psm"]) == 0
     assert contents("later.psm") == contents("alone.psm")
+
+
+def test_a_path_stored_keeps_its_l2_penalty(train: Any) -> None:
+    train("--l1", "0.1,0.01,0", "--l2", "0.05", "--keep-path")
+    for strength in ("0.1", "0.01", "0"):
+        assert cli.main(["choose", "model.psm", "--strength", strength, "-o", "later.psm"]) == 0
+        train("--l1", strength, "--l2", "0.05", output="alone.psm")
+        assert contents("later.psm") == contents("alone.psm")
 
 
 def test_the_model_chosen_learns_on(train: Any) -> None:
@@ -108,7 +119,7 @@ def test_auto_is_the_list_that_it_finds_from_a_file_or_a_pipe(train: Any, monkey
         x[[int(cell.split(":")[0]) for cell in cells]] = 1.0
     y = np.array([float(label) for label, *_ in rows])
     largest = np.abs(X.T @ (y / 2 - np.mean(y) / 2)).max() / 1000  # the slope of the loss at the best constant
-    np.testing.assert_allclose(found, largest * np.logspace(0, -4, 9), rtol=5e-3)
+    np.testing.assert_allclose(found, [*largest * np.logspace(0, -4, 9), 0.0], rtol=5e-3)
     train("--l1", ",".join(map(str, found)), output="listed.psm")
     assert contents("listed.psm") == contents("model.psm")
     with open("clicks.svm") as file:

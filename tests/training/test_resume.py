@@ -31,6 +31,7 @@ from .training_cases import clicks
 
 SCRIPT = str(Path(sys.executable).parent / "proxstream")
 FTRL = ("--algorithm", "ftrl_proximal", "--l1", "0.002", "--alpha", "0.3")
+SEVERAL = ("--algorithm", "ftrl_proximal", "--alpha", "0.3", "--l1", "auto", "--l2", "1e-4", "--keep-path")
 OFTEN = ("--chunk-bytes", "4000", "--checkpoint", "1")  # a checkpoint after each chunk
 
 # Trains in children of a process that has imported everything, kills each at a random moment, and resumes until the
@@ -74,8 +75,12 @@ print(done, runs)
 """
 
 
-@pytest.mark.parametrize("least", [pytest.param(24, marks=pytest.mark.exhaustive), 6])
-def test_kills_leave_no_trace(least: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("least", "learner"),
+    [pytest.param(24, FTRL, marks=pytest.mark.exhaustive), (6, FTRL), (6, SEVERAL)],
+    ids=["one strength, often", "one strength", "several strengths"],
+)
+def test_kills_leave_no_trace(least: int, learner: tuple[str, ...], tmp_path: Path) -> None:
     clicks(tmp_path / "a.svm", 2000, features=200)
     clicks(tmp_path / "b.svm", 1000, features=300, seed=1)
     command = [
@@ -84,7 +89,7 @@ def test_kills_leave_no_trace(least: int, tmp_path: Path) -> None:
         "b.svm",
         "-o",
         "model.psm",
-        *FTRL,
+        *learner,
         *OFTEN,
         "--passes",
         "2",

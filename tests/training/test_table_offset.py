@@ -80,6 +80,27 @@ def test_a_penalty_needs_a_loss_whose_weights_an_offset_leaves_alone(
     assert "poisson, gamma and tweedie" in capsys.readouterr().err
 
 
+def test_each_of_several_strengths_learns_with_the_offset_as_a_run_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_csv(tmp_path, COLUMNS | {"count": COUNTS + 0.5})
+    options = ("--loss", "gamma", "--drop", "weight", "--holdout-every", "3", "--passes", "2")
+    both = trained(path, "--l1", "0.1,0.01", "--choose", "best", *options)
+    for entry in both.summary["path"]:
+        alone = trained(path, "--l1", str(entry["strength"]), *options)
+        for name in entry.keys() - {"strength", "difference_error"}:
+            assert alone.summary[name] == entry[name], name
+        if entry["strength"] == both.summary["strength"]:
+            assert np.array_equal(alone.coef_, both.coef_)
+    found = trained(path, "--l1", "auto", "--loss", "gamma", "--drop", "weight").summary["path"][0]["strength"]
+    rates = (COUNTS + 0.5) / EXPOSURE
+    largest = np.abs(X.T @ (1.0 - rates / rates.mean())).max() / N  # the slopes of the loss at the best constant
+    assert found == pytest.approx(largest, rel=5e-3)
+    command = ["train", str(path), "-o", str(tmp_path / "m.psm"), *PLAIN, "--loss", "poisson", "--l1", "auto"]
+    assert cli.main(command) == 2
+    assert "--algorithm certified takes both" in capsys.readouterr().err
+
+
 def test_the_certified_optimum_is_that_of_the_estimator(tmp_path: Path) -> None:
     model = trained(
         write_csv(tmp_path), "--loss", "poisson", "--l2", "0.1", "--algorithm", "certified", "--drop", "weight"

@@ -16,7 +16,7 @@ from .lambda_max import null_model
 from .problem import Problem
 
 OPENING = 1000  # first rows of a stream, by which its strengths are found
-COUNT, RATIO = 9, 1e-4  # strengths of a stream, and the last over the first
+COUNT, RATIO = 9, 1e-4  # strengths of a stream above 0, and the last over the first
 
 
 def strength_grid(largest: float, penalty: Penalty, n_strengths: int, ratio: float) -> Array:
@@ -38,6 +38,9 @@ def stream_strengths(
 ) -> Array:
     """Return the strengths of a path by the first rows of its stream, at most `OPENING` of them.
 
+    After those from the least one that leaves no weight down to `RATIO` of it comes 0: a column in large units may set
+    the largest strength so high that all others of the grid still hold back what the small columns know.
+
     A binary loss with several outputs learns one class against the rest: the largest strength is that of the class
     that needs the strongest penalty.
 
@@ -48,7 +51,9 @@ def stream_strengths(
     >>> rows = as_block(np.array([[1.0, 0.0], [0.0, 3.0], [1.0, 1.0]]), y=[1.0, 5.0, 3.0])
     >>> grid = stream_strengths(rows, ps.squared, ps.L1())
     >>> len(grid), grid[:3].round(4)
-    (9, array([2.    , 0.6325, 0.2   ]))
+    (10, array([2.    , 0.6325, 0.2   ]))
+    >>> grid[-2:]
+    array([0.0002, 0.    ])
     """
     first = rows.slice(0, min(rows.n_rows, OPENING))
     first = first._replace(data=first.data.astype(np.float64), y=np.asarray(first.y, np.float64))
@@ -60,7 +65,7 @@ def stream_strengths(
         problems = [problem]
     for own in problems:
         _check_slopes(own)
-    return strength_grid(max(null_model(own).strength for own in problems), penalty, COUNT, RATIO)
+    return np.append(strength_grid(max(null_model(own).strength for own in problems), penalty, COUNT, RATIO), 0.0)
 
 
 def _check_slopes(problem: Problem) -> None:

@@ -58,7 +58,7 @@ class NumberOrAuto(Number):
             type=NumberOrAuto(0.0, 1000.0),
             default="auto",
             metavar="LAM|auto",
-            help="Strength of the l1 penalty; auto: one of nine, learned in one pass.",
+            help="Strength of the l1 penalty; auto: one of ten, learned in one pass.",
         ),
         Option(["--seed"], type=Integer(0), default=1, metavar="N", help="Random seed of the stream."),
     ],

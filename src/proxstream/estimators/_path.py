@@ -266,7 +266,7 @@ class StreamPath(StreamEstimator):
         losses = None if self._held_out is None else self._held_out[0]
         k = learner.choose(rule, held_out=losses, strength=strength, nnz=nnz, loss_within=loss_within)
         params = {name: value for name, value in self.get_params(deep=False).items() if name != "strengths"}
-        model = self._one(**params | {"penalty": learner.penalty.scaled(float(learner.strengths[k]))})
+        model = self._one(**params | {"penalty": learner.penalty_of(k)})
         own = vars(self)
         for name in (*FITTED, "_featurizer"):
             if name in own:

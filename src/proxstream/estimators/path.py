@@ -24,8 +24,8 @@ class StreamPathClassifier(StreamPath, StreamClassifier):
     the row was learned; `choose` picks a strength by them, or by held-out rows given to `validate`.
 
     With strengths=None the largest one is the least that leaves no weight on the first 1000 rows, and the others go
-    down to 1e-4 of it in equal ratios, 9 in all. These rows are learned like all others, as soon as there are enough of
-    them; until then results are those of a stream that ends there.
+    down to 1e-4 of it in equal ratios, 9 in all, and 0. These rows are learned like all others, as soon as there are
+    enough of them; until then results are those of a stream that ends there.
 
     AutoFTRL, FTRLProximal, AdaGrad and RDA with two classes learn all strengths in one compiled loop, which shares the
     reading of rows and memory; anything else learns them one after the other. `predict`, `predict_proba`, `score` and

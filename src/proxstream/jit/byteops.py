@@ -132,3 +132,22 @@ def scatter_square(lines, start, across, state, places, q, column):
     for a in range(SQUARE):
         for b in range(SQUARE):
             state[places[q + a] + column + b] = lines[start + b * across + a]
+
+
+@intrinsic
+def every_nth(lines, k, n):
+    """Return lines k, k + n, k + 2 n, ... of a matrix as columns; the result is not counted as a reference to it."""
+    return lines[k::n].T
+
+
+@intrinsic
+def dot_in_strands(w, v, n):
+    """Return the sum of w[q] v[q] over q < n in SQUARE strands of 64 bits, added in order at the end.
+
+    w and v are pointers, whose precision the products have. Whole strands are read: v is 0 from n to their end.
+    """
+    strands = np.zeros(SQUARE)
+    for q in range(0, n, SQUARE):
+        for a in range(SQUARE):
+            strands[a] += w[q + a] * v[q + a]
+    return sum(strands.tolist()[1:], float(strands[0]))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
+from numba.np.arrayobj import populate_array
 
 BYTE, HALF = ir.IntType(8), ir.IntType(32)
 WIDTH = 64  # bytes that are compared at once
@@ -205,3 +206,51 @@ def scatter_square(typingctx, lines, start, across, state, places, q, column):
 
     number = types.int64
     return types.void(lines, number, number, state, places, number, number), codegen
+
+
+def every_nth(typingctx, lines, k, n):
+    """Lower `byteops.every_nth`: columns in Fortran's order, so long that each next one starts n lines further on."""
+    columns = types.Array(lines.dtype, 2, "F")
+
+    def codegen(context, builder, signature, arguments):
+        whole, k, n = arguments
+        whole = context.make_array(signature.args[0])(context, builder, whole)
+        count, across = cgutils.unpack_tuple(builder, whole.shape)
+        size = context.get_constant(types.intp, context.get_abi_sizeof(whole.data.type.pointee))
+        length = builder.mul(n, across)
+        array = context.make_array(columns)(context, builder)
+        populate_array(
+            array,
+            data=builder.gep(whole.data, [builder.mul(k, across)]),
+            shape=(length, builder.sdiv(count, n)),
+            strides=(size, builder.mul(size, length)),
+            itemsize=size,
+            meminfo=None,
+        )
+        return array._getvalue()
+
+    return columns(lines, types.int64, types.int64), codegen
+
+
+def dot_in_strands(typingctx, w, v, n):
+    """Lower `byteops.dot_in_strands`."""
+
+    def codegen(context, builder, signature, arguments):
+        *sources, n = arguments
+        size = context.get_abi_sizeof(context.get_value_type(signature.args[0].dtype))
+        wide = ir.VectorType(ir.DoubleType(), SQUARE)
+        strands = cgutils.alloca_once_value(builder, ir.Constant(wide, [0.0] * SQUARE))
+        builder.store(ir.Constant(wide, [0.0] * SQUARE), strands)
+        step = ir.Constant(n.type, SQUARE)
+        with cgutils.for_range_slice(builder, ir.Constant(n.type, 0), n, step, n.type) as (q, _):
+            places = (_square(context, builder, signature.args[0], source, [q])[0] for source in sources)
+            product = builder.fmul(*(builder.load(place, align=size) for place in places))
+            product = product if size == 8 else builder.fpext(product, wide)
+            builder.store(builder.fadd(builder.load(strands), product), strands)
+        found = builder.load(strands)
+        total, *others = (builder.extract_element(found, ir.Constant(HALF, a)) for a in range(SQUARE))
+        for other in others:
+            total = builder.fadd(total, other)
+        return total
+
+    return types.float64(w, v, types.int64), codegen

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..jit.byteops import pointer
+from ..jit.byteops import dot_in_strands, pointer
 from ..jit.compile import ask_for_cell, ask_for_rows, compiled, inlined
 from ._finite import CAREFUL, REACH, ROW, are_finite, larger, largest, limit, quiet, quiet_step
 from ._rules import EPOCH, NOW, accumulate, begin, finish, pull, settle, spread, spreads, weight
@@ -147,18 +147,7 @@ def scatter(near, across, away, width, indices, first, n):
 @inlined
 def dot(weights, x, n):
     """Return the sum of weights times x in eight strands, an order that depends on the row alone; x is 0 beyond n."""
-    w, v = pointer(weights), pointer(x)
-    a = b = c = d = e = f = g = h = 0.0
-    for q in range(0, n, 8):
-        a += w[q] * v[q]
-        b += w[q + 1] * v[q + 1]
-        c += w[q + 2] * v[q + 2]
-        d += w[q + 3] * v[q + 3]
-        e += w[q + 4] * v[q + 4]
-        f += w[q + 5] * v[q + 5]
-        g += w[q + 6] * v[q + 6]
-        h += w[q + 7] * v[q + 7]
-    return a + b + c + d + e + f + g + h
+    return dot_in_strands(pointer(weights), pointer(x), n)
 
 
 @compiled

@@ -1,8 +1,8 @@
 """K strengths of one penalty learned side by side by dual averaging: RDA, AdaGrad and FTRL-Proximal.
 
 A feature's cell holds the first number (u or z) of all K models, then the second one (r) of all: one stretch of memory
-per non-zero, read and written once for all models. A row is gathered into buffers with one line per model, and from
-there on each model learns it with the functions of `_loop` and `_rules`, in their order: its numbers are bit for bit
+per non-zero, read and written once for all models. A row is gathered into buffers with one line per model and number,
+in which each model learns it with the functions of `_loop` and `_rules`, in their order: its numbers are bit for bit
 those of a learner with its strength alone. The clock counts rows and weights, which all models share.
 
 A row of weight 0 is predicted and changes nothing: predictions are made in this way.
@@ -16,7 +16,7 @@ import numpy as np
 
 from ..core.losses._kernels import value
 from ..core.penalties._kernels import Bounded, Plain
-from ..jit.byteops import SQUARE, gather_square, pointer, scatter_square
+from ..jit.byteops import SQUARE, every_nth, gather_square, pointer, scatter_square
 from ..jit.compile import ask_for_rows, compiled, generic, inlined, prefetch
 from ._finite import CAREFUL, REACH, ROW, are_finite, larger, largest, limit, quiet, quiet_step
 from ._loop import STEP, dot, longest
@@ -56,9 +56,8 @@ def learn(parts, strengths, rows, model, out, guard):
     rule, l1, l2 = parts.rule, strengths.l1, strengths.l2
     state, bias, clock, still = model.state, model.bias, model.clock, model.still
     models, end, has_bias, number = l1.shape[0], rows.indptr[-1], bias.shape[0] > 0, state.dtype.type
-    width, across = state.shape[1] // models, line_length(longest(rows.indptr))
-    room = np.zeros((width, across), state.dtype)
-    cells, places, lines = room.T, np.zeros(across, np.int64), np.zeros((state.shape[1], across), state.dtype)
+    across = line_length(longest(rows.indptr))
+    places, lines = np.zeros(across, np.int64), np.zeros((state.shape[1], across), state.dtype)
     weights, x = np.zeros(across, state.dtype), np.zeros(across, state.dtype)
     careful, step, reach = guard[CAREFUL] > 0.0, quiet_step(state), max(guard[REACH], 1.0)
     for i in range(rows.y.shape[0]):
@@ -73,9 +72,7 @@ def learn(parts, strengths, rows, model, out, guard):
         for k in range(models):
             penalty = with_strengths(parts.penalty, l1[k], l2[k])
             shared = begin(rule, penalty, clock, 0, still, c, state)
-            b = 0.0
-            for a in range(width):
-                copy_numbers(lines, (a * models + k) * across, room, a * across, m)
+            b, cells = 0.0, every_nth(lines, k, models)
             for q in range(m):
                 weights[q] = weight(rule, penalty, shared, cells, still, q)
             p = dot(weights, x, n)
@@ -93,8 +90,6 @@ def learn(parts, strengths, rows, model, out, guard):
                 g_cell, v_cell = number(g), number(0.0)
                 for q in range(m):
                     accumulate(rule, penalty, shared, cells, q, weights[q], x[q], g_cell, v_cell)
-                for a in range(width):
-                    copy_numbers(room, a * across, lines, (a * models + k) * across, m)
                 if has_bias:
                     accumulate(parts.bias_rule, parts.free, apart, bias, k, b, 1.0, g, 0.0)
                 loud = loud or not quiet(rule, shared, abs(g), reach, step)
@@ -106,9 +101,7 @@ def learn(parts, strengths, rows, model, out, guard):
             top = largest(0.0, bias, bias.shape[0])
             for k in range(models):
                 penalty = with_strengths(parts.penalty, l1[k], l2[k])
-                for a in range(width):
-                    copy_numbers(lines, (a * models + k) * across, room, a * across, m)
-                top = looked_at(parts, penalty, model, cells, n, k, top)
+                top = looked_at(parts, penalty, model, every_nth(lines, k, models), n, k, top)
             careful = careful or top > limit(state)
             if top == np.inf:
                 guard[ROW] = i
@@ -177,14 +170,6 @@ def scatter(lines, state, places, n, columns):
     for a in range(whole, columns):
         for q in range(n):
             away[at[q] + a] = near[a * across + q]
-
-
-@inlined
-def copy_numbers(source, at, target, to, n):
-    """Copy n numbers from one flat place to another."""
-    old, new = pointer(source), pointer(target)
-    for q in range(n):
-        new[to + q] = old[at + q]
 
 
 # -- losses of all models, row by row ------------------------------------------------------------

@@ -47,7 +47,7 @@ from ._auto import (
 )
 from ._finite import CAREFUL, ROW, magnitude, quiet_step
 from ._loop import longest
-from ._path import copy_numbers, find_cells, gather, line_length, scatter, with_strengths
+from ._path import find_cells, gather, line_length, scatter, with_strengths
 
 
 class Outgrown(NamedTuple):
@@ -203,6 +203,14 @@ def change_units(rule, row, lines, z_at, r_at, buffers, outgrown, larger):
             buffers.w[q] /= ratio
             buffers.r[q], buffers.u[q] = r, outgrown.u_new[a]
             buffers.f[q] = floor(rule, row, outgrown.unit[a, 0], r * r)
+
+
+@inlined
+def copy_numbers(source, at, target, to, n):
+    """Copy n numbers from one flat place to another."""
+    old, new = pointer(source), pointer(target)
+    for q in range(n):
+        new[to + q] = old[at + q]
 
 
 @inlined

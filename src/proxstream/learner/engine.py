@@ -19,6 +19,7 @@ from ._loop_averaged import FALLEN, SUM, Means
 from ._rules import EPOCH, NOW
 from .divergence import DivergedError, is_careful
 from .layouts import AveragedLayout, Layout, ScalarLayout
+from .memory import zeros_on_lines
 from .state_checks import restored
 
 
@@ -87,7 +88,7 @@ class CompiledEngine:
 
     def __init__(self, layout: Layout, n_features: int, dtype: Any = np.float64, fit_intercept: bool = True) -> None:
         self.layout = layout
-        self.state = np.zeros((n_features * layout.cells, layout.width), dtype)
+        self.state = zeros_on_lines((n_features * layout.cells, layout.width), dtype)
         self.bias = np.zeros((layout.n_outputs if fit_intercept else 0, layout.bias_width))
         self.clock, self.table = layout.start()
         self.means: Means | None = None
@@ -281,7 +282,7 @@ def _items(state: Array, n_features: int) -> Array:
 
 def _longer(array: Array, rows: int) -> Array:
     """Return the array with this many rows, the new ones zero."""
-    longer = np.zeros((rows, array.shape[1]), array.dtype)
+    longer = zeros_on_lines((rows, array.shape[1]), array.dtype)
     longer[: len(array)] = array
     return longer
 

@@ -8,6 +8,8 @@ rows under all models are compared as they come (`path_losses`), so that a stren
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import add
 from typing import Any, Self
 
 import numpy as np
@@ -15,7 +17,7 @@ import numpy as np
 from ..core import penalties, validation as _checks
 from ..core.algorithms import Algorithm
 from ..core.losses import Loss
-from ..core.penalties import L1, Penalty
+from ..core.penalties import L1, L2, ElasticNet, NoPenalty, Penalty
 from ..core.validation import Array
 from ..data.rowblock import RowBlock
 from . import _path as kernels
@@ -47,6 +49,8 @@ class PathLearner(Learner):
     penalty : Penalty
         The template Psi, which is multiplied by each strength; constraints in it stay as they are.
     strengths : numbers >= 0, increasing or decreasing
+    fixed_l2 : bool
+        Multiply the l1 part of an ElasticNet alone: its l2 part is the same in all models.
 
     Examples
     --------
@@ -73,9 +77,10 @@ class PathLearner(Learner):
         penalty: Penalty | None = None,
         *,
         strengths: Any,
+        fixed_l2: bool = False,
         **settings: Any,
     ) -> None:
-        self.strengths = checked_strengths(strengths)
+        self.strengths, self.fixed_l2 = checked_strengths(strengths), bool(fixed_l2)
         template = penalties.get(L1() if penalty is None else penalty)
         check_template(template)
         if settings.pop("ranking", False):
@@ -103,7 +108,7 @@ class PathLearner(Learner):
         return Learner(
             self.algorithm,
             self.loss,
-            self.penalty.scaled(float(self.strengths[k])),
+            self.penalty_of(k),
             n_features=n_features,
             n_outputs=self.n_outputs,
             dtype=self.dtype,
@@ -112,6 +117,11 @@ class PathLearner(Learner):
             growing=self.growing,
             n_threads=self.n_threads,
         )
+
+    def penalty_of(self, k: int) -> Penalty:
+        """Return the penalty of model k."""
+        strength = float(self.strengths[k])
+        return with_l1(self.penalty, strength) if self.fixed_l2 else self.penalty.scaled(strength)
 
     def model(self, k: int) -> Learner:
         """Return the learner that model k would be had it learned alone; it shares nothing with the path."""
@@ -221,7 +231,7 @@ class PathLearner(Learner):
 
     def __proxstream_save__(self, weights_only: bool) -> dict[str, Any]:
         names = ("algorithm", "loss", "penalty", "strengths", "n_features", "n_outputs", "dtype", "average", "growing")
-        parts = {name: getattr(self, name) for name in (*names, "n_threads", "fit_intercept")}
+        parts = {name: getattr(self, name) for name in (*names, "n_threads", "fit_intercept", "fixed_l2")}
         return {**parts, "state": self.state_dict(copy=False)}
 
     @classmethod
@@ -264,3 +274,24 @@ def check_template(penalty: Penalty) -> None:
     if penalty.is_constraint:
         raise ValueError(f"penalty must have a strength that can vary, such as L1() or L2(), got {penalty!r}")
     penalty.scaled(1.0)
+
+
+def with_l1(penalty: Penalty, strength: float) -> Penalty:
+    """Return a penalty with its l1 part multiplied by a strength; l2 parts and constraints stay as they are.
+
+    >>> from proxstream import NonNegative
+    >>> with_l1(ElasticNet(1.0, 0.2) + NonNegative(), 0.1)
+    ElasticNet(l1=0.1, l2=0.2) + NonNegative()
+    >>> with_l1(ElasticNet(1.0, 0.2), 0.0)
+    L2(lam=0.2)
+    >>> with_l1(L1(), 0.0)
+    NoPenalty()
+    """
+    parts = [_part_with_l1(part, strength) for part in penalty.parts if strength or not isinstance(part, L1)]
+    return reduce(add, parts) if parts else NoPenalty()
+
+
+def _part_with_l1(part: Penalty, strength: float) -> Penalty:
+    if isinstance(part, ElasticNet):
+        return ElasticNet(part.l1 * strength, part.l2) if strength else L2(part.l2)
+    return part if isinstance(part, L2) else part.scaled(strength)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from ..core.validation import Array
+from .memory import copied_to_lines
 
 
 def restored(own: Mapping[str, Array], saved: Mapping[str, Array], grows: tuple[str, ...]) -> dict[str, Array]:
@@ -28,14 +29,14 @@ def restored(own: Mapping[str, Array], saved: Mapping[str, Array], grows: tuple[
 def _like(name: str, own: Array, arrays: Mapping[str, Array], grows: bool) -> Array:
     if name not in arrays:
         raise ValueError(f"the state must have the entry {name}, got {', '.join(sorted(arrays))}")
-    saved = np.array(arrays[name], order="C")
+    saved = np.asarray(arrays[name])
     if saved.dtype != own.dtype or saved.ndim != own.ndim or saved.shape[grows:] != own.shape[grows:]:
         rows = "any number of rows" if grows else f"{len(own)} rows"
         raise ValueError(
             f"{name} of the state must have {rows} of {own.dtype} of shape {own.shape[1:]}, "
             f"got {saved.dtype} of shape {saved.shape}"
         )
-    return saved
+    return copied_to_lines(saved)
 
 
 def check_clock(clock: Array, *places: int) -> None:

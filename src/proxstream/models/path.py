@@ -37,7 +37,7 @@ class ModelPath:
 
     def model(self, chosen: Model, k: int) -> Model:
         """Return the model of strength k alone, given that of the chosen strength."""
-        facts = chosen.summary["path"][k]
+        facts = {name: value for name, value in chosen.summary["path"][k].items() if name != "difference_error"}
         learner = self.learner.model(k)
         return replace(chosen, learner=learner, history=self.histories[k], summary=chosen.summary | facts, path=None)
 

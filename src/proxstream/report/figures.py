@@ -32,6 +32,7 @@ from .page import text
 from .records import Figure
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Canvas
 
 SIZE = (3.7, 2.8)
@@ -270,14 +271,16 @@ def path_plot(
 
     Parameters
     ----------
-    strengths : positive, in any order
-    losses, errors : loss of each model and its standard error (NaN: not known)
+    strengths : >= 0, in any order; 0 is drawn one step to the left of the others
+    losses, errors : loss of each model, and the standard error of its difference to the least loss (NaN: not known)
     nonzeros : of each model
     chosen : index of the chosen strength
     """
     order = np.argsort(strengths)
-    x, loss, error, count = (np.asarray(values, np.float64)[order] for values in (strengths, losses, errors, nonzeros))
-    at = int(np.flatnonzero(order == chosen)[0])
+    true, loss, error, count = (
+        np.asarray(values, np.float64)[order] for values in (strengths, losses, errors, nonzeros)
+    )
+    at, x = int(np.flatnonzero(order == chosen)[0]), _without_zero(true)
 
     def draw(canvas: Canvas) -> None:
         above, below = canvas.subplots(2, 1, sharex=True, height_ratios=(1.5, 1))
@@ -291,15 +294,34 @@ def path_plot(
         if not log_if_wide(below, count):
             from_zero(below, count)
         below.set(xlim=(x[0] / 1.6, x[-1] * 1.6), xlabel="strength of the penalty", ylabel="non-zeros")
+        if true[0] == 0.0:
+            _mark_zero(below, x[0])
         canvas.align_ylabels()
         legend_below(canvas, above)
 
-    with_error = " with its standard error" if np.isfinite(error).any() else ""
     caption = (
-        f"Loss{with_error} and non-zero weights of {len(x)} strengths. Chosen: {text(float(x[at]))}, "
+        f"Loss and non-zero weights of {len(x)} strengths. Chosen: {text(float(true[at]))}, "
         f"with loss {text(float(loss[at]))} and {text(int(count[at]))} non-zeros."
     )
+    if np.isfinite(error).any():
+        caption += " Bars: one standard error of the difference to the least loss, over the same rows."
     return Figure("path", "Regularization path", caption, draw, TALL)
+
+
+def _without_zero(strengths: Array) -> Array:
+    """Return rising strengths for a logarithmic axis: 0 is one step below the next."""
+    if strengths[0] > 0.0:
+        return strengths
+    if len(strengths) == 1:
+        return np.ones(1)
+    step = strengths[2] / strengths[1] if len(strengths) > 2 else 10.0
+    return np.concatenate(([strengths[1] / step], strengths[1:]))
+
+
+def _mark_zero(axes: Axes, place: float) -> None:
+    """Write 0 at the place of strength 0, and no power of ten around it."""
+    ticks = [tick for tick in axes.get_xticks() if tick > 2.0 * place]
+    axes.set_xticks([place, *ticks], ["0", *(axes.xaxis.get_major_formatter()(tick) for tick in ticks)])
 
 
 def _sample(n: int, rows: int) -> str:

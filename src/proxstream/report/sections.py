@@ -134,6 +134,7 @@ PATH_COLUMNS = {
     "progressive_loss": "progressive loss",
     "held_out_loss": "held-out loss",
     "auc": "AUC",
+    "difference_error": "error of difference",
     "nonzeros": "non-zeros",
 }
 
@@ -142,15 +143,16 @@ def path(entries: Sequence[Mapping[str, Any]], chosen: float) -> str:
     """Return the models of several strengths, of which one was chosen.
 
     An entry has a strength, the progressive loss, the number of non-zeros and, if there were held-out rows, their loss;
-    a strength of 0 is in the table alone.
+    and, if it is known, the standard error of its loss less the least one.
     """
     loss = "held_out_loss" if all(_has(entry, "held_out_loss") for entry in entries) else "progressive_loss"
-    drawn = [entry for entry in entries if _has(entry, "strength", loss, "nonzeros") and entry["strength"] > 0.0]
+    drawn = [entry for entry in entries if _has(entry, "strength", loss, "nonzeros")]
     at = [entry["strength"] for entry in drawn].index(chosen) if any(e["strength"] == chosen for e in drawn) else None
     shown = ""
     if at is not None:
         strengths, losses, nonzeros = (_column(drawn, name) for name in ("strength", loss, "nonzeros"))
-        shown = grid([figures.path_plot(strengths, losses, [math.nan] * len(drawn), nonzeros, at)])
+        errors = [entry.get("difference_error", math.nan) for entry in drawn]
+        shown = grid([figures.path_plot(strengths, losses, errors, nonzeros, at)])
     names = [name for name in PATH_COLUMNS if any(name in entry for entry in entries)]
     rows = [[*(entry.get(name) for name in names), "chosen" * (entry["strength"] == chosen)] for entry in entries]
     return shown + measures("All strengths, learned in one pass", [*(PATH_COLUMNS[name] for name in names), ""], rows)

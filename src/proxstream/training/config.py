@@ -204,9 +204,7 @@ class TrainConfig:
                     raise ValueError(f"--{name.replace('_', '-')} needs {several}; got --l1 {self.l1:g}")
             return
         refused = {
-            f"--l2 {self.l2:g}": bool(self.l2),
             f"--threads {self.threads}": self.threads > 1,
-            f"--offset {self.features.offset}": self.features.offset is not None,
             "--algorithm certified": self.algorithm == "certified",
             f"--loss {self.loss}": losses.get(self.loss).kind == "ranking",
             "--keep-path --weights-only": self.keep_path and self.weights_only,

@@ -28,7 +28,7 @@ def make_learner(config: TrainConfig, n_features: int) -> Learner:
 
 def make_path_learner(config: TrainConfig, strengths: Sequence[float], n_features: int) -> PathLearner:
     """Return a new learner of several strengths; a ConfigError if the options do not fit."""
-    settings = {**_settings(config, n_features), "strengths": strengths}
+    settings = {**_settings(config, n_features), "strengths": strengths, "fixed_l2": True}
     return _checked(config, lambda: PathLearner(*_components(config), _template(config), **settings))
 
 
@@ -56,7 +56,7 @@ def _penalty(config: TrainConfig) -> Penalty:
 
 
 def _template(config: TrainConfig) -> Penalty:
-    """Return the penalty that each strength multiplies; `--penalty` may add constraints to it."""
+    """Return the penalty whose l1 part each strength multiplies; `--penalty` may add constraints to it."""
     if config.penalty is not None and not parsing.penalty_from_options(0.0, 0.0, config.penalty).is_constraint:
         raise ValueError(
             f"--penalty {config.penalty} with several strengths of --l1 must be a constraint such as nonnegative"

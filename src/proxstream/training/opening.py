@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..data.offsets import absorb_offset
 from ..data.rowblock import RowBlock
 from ..io.types import Chunk, Position
 from . import holdout
@@ -72,7 +73,9 @@ def opening_rows(
     blocks: list[RowBlock] = []
     before = found = 0
     for chunk in stream.look():
-        rows = labels.read_chunk(chunk, stream.names, skip=skip).rows
+        labelled = labels.read_chunk(chunk, stream.names, skip=skip)
+        rows, offset = labelled.rows, labelled.take(chunk.offset)
+        rows = rows if offset is None else absorb_offset(labels.loss, rows, offset)
         out = holdout.held_out_rows(held_out, before, rows.n_rows) if held_out else np.zeros(rows.n_rows, np.bool_)
         blocks.append(rows.take(np.flatnonzero(~out)))
         before, found = before + rows.n_rows, found + blocks[-1].n_rows

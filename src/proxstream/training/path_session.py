@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 
 from ..core.validation import Array
+from ..data.offsets import absorb_offset
+from ..data.rowblock import RowBlock
 from ..data.tallies import Constant
 from ..learner.path import PathLearner
 from ..learner.path_losses import PairedLosses
@@ -118,9 +120,10 @@ class PathSession(Session):
         models = [self._learner.model(k) for k in range(len(self.members))]  # their sums, to the last bit
         each = [holdout.Measures(model) for model in models]
         self._measured = PairedLosses(len(each))
-        for block, _, _ in several:
+        for block, _, offset in several:
             rows = block._replace(data=block.data.astype(self._learner.dtype, copy=False))
             scores = np.stack([model.predict(rows) for model in models])
+            scores = scores if offset is None else scores + offset
             self._measured.add(self._learner.losses_of(scores, rows.y), rows.weights())
             for own, measures in zip(scores, each, strict=True):
                 measures.add(own, rows)
@@ -128,6 +131,16 @@ class PathSession(Session):
         if not self._measured.weight:
             self._measured = None
         return dict(self._facts[self.place])
+
+    def _learn_with_offset(self, rows: RowBlock, offset: Array, *, repeated: bool) -> Array:
+        path = self._learner
+        without = absorb_offset(path.loss, rows, offset)
+        scores: Array = path.learn(without, count=False, undo=False, repeated=repeated) + offset
+        losses = path.losses_of(scores, rows.y)
+        path.compared.add_sums(losses, rows.c)
+        if not repeated:
+            path.compared.add_pairs(losses, rows.c)
+        return scores
 
     # ---- the end
 
@@ -140,11 +153,21 @@ class PathSession(Session):
             if "nnz" not in rule:
                 raise
             k, remark = int(np.argmin(self.path.count_nonzero())), f"{error}: chosen"
-        counts = self.path.count_nonzero().tolist()
-        self._path_facts = [self._facts_of(each, count) for each, count in enumerate(counts)]
+        counts, errors = self.path.count_nonzero().tolist(), self._difference_errors(self.path)
+        self._path_facts = [
+            self._facts_of(each, count) | error for each, (count, error) in enumerate(zip(counts, errors, strict=True))
+        ]
         self.chosen, self.learner = k, self.path.model(k)
         self.tally, self.lines, self.passes = (getattr(self.members[k], name) for name in ("tally", "lines", "passes"))
         return remark
+
+    def _difference_errors(self, path: PathLearner) -> list[dict[str, float]]:
+        """Return the standard error of each strength's loss less the least one, if there are losses."""
+        losses = path.compared if self.held_out is None else self.held_out
+        if np.isnan(losses.means).all():
+            return [{}] * len(self.members)
+        errors = losses.difference_errors(int(np.nanargmin(losses.means)))
+        return [{"difference_error": error} if np.isfinite(error) else {} for error in errors.tolist()]
 
     def _facts_of(self, k: int, nonzeros: int) -> dict[str, Any]:
         """Return what a path shows of one strength."""
