@@ -109,12 +109,20 @@ def main(args: Sequence[str] | None = None) -> int:
     >>> main(["demo", "--rows", "some"])
     2
     """
-    if args is None:  # the process runs this command only
-        jit.LOOK_FOR_BLAS = False
-        gc.set_threshold(NEW_OBJECTS)
+    if args is not None:
+        return _run([*args])
+    # The process runs this command only.
+    jit.LOOK_FOR_BLAS = False
+    gc.set_threshold(NEW_OBJECTS)
+    code = _run(sys.argv[1:])
+    gc.freeze()  # otherwise Python looks for garbage among all objects as it exits: 0.1 s
+    return code
+
+
+def _run(words: list[str]) -> int:
+    """Run a command and return its exit code; errors become one line."""
     try:
         # Without standalone mode click returns the code of an Exit, or None.
-        words = list(sys.argv[1:] if args is None else args)
         code = program.main(words, prog_name="proxstream", standalone_mode=False)
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx else "proxstream"

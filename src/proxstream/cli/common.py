@@ -9,7 +9,6 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from glob import glob
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import unquote
 
 import click
 from click import UsageError
@@ -27,7 +26,10 @@ if TYPE_CHECKING:
 
 def _real_paths(word: str) -> Iterator[str]:
     """Yield the real paths of the files that an input names."""
-    word = unquote(word.removeprefix("file://")) if word.startswith("file:///") else word
+    if word.startswith("file:///"):
+        from urllib.parse import unquote
+
+        word = unquote(word.removeprefix("file://"))
     for path in (word, *glob(word, recursive=True)):
         if os.path.isfile(path):
             yield os.path.realpath(path)

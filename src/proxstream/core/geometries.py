@@ -24,12 +24,12 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from . import validation as _checks
+from .component import component
 from .penalties import KL, L1, NoPenalty, Penalty, Simplex
 from .validation import Array
 
@@ -128,7 +128,7 @@ class Geometry(ABC):
         return self.value(x) - self.value(y) - float(np.vdot(theta, x - y))
 
 
-@dataclass(frozen=True)
+@component
 class Euclidean(Geometry):
     """R(x) = ||x||_2^2 / 2, the geometry of (*) itself: any penalty, any diagonal.
 
@@ -168,7 +168,7 @@ class Euclidean(Geometry):
         return float(np.linalg.norm(g))
 
 
-@dataclass(frozen=True)
+@component
 class PNorm(Geometry):
     """R(x) = ||x||_p^2 / (2 (p - 1)) for 1 < p <= 2: sparse comparators, dense gradients.
 
@@ -233,7 +233,7 @@ class PNorm(Geometry):
         return _norm(g, p / (p - 1.0))
 
 
-@dataclass(frozen=True)
+@component
 class Entropy(Geometry):
     """R(x) = sum_j x_j ln(x_j / r) + r ln n on the simplex of radius r: exponentiated steps.
 

@@ -24,16 +24,15 @@ def number(name: str, value: Any, *, low: float = -math.inf, high: float = math.
     Traceback (most recent call last):
     ValueError: radius must be a finite number > 0, got -1
     """
-    accepted = _range_in_words(low, high, strict)
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
-        raise TypeError(f"{name} must be {accepted}, got {shown(value)}")
+        raise TypeError(f"{name} must be {_range_in_words(low, high, strict)}, got {shown(value)}")
     try:
         x = float(value)
     except OverflowError:  # of an integer beyond all floats
         x = math.inf
     inside = low < x <= high if strict else low <= x <= high
     if not inside or not math.isfinite(x):
-        raise ValueError(f"{name} must be {accepted}, got {shown(value)}")
+        raise ValueError(f"{name} must be {_range_in_words(low, high, strict)}, got {shown(value)}")
     return x
 
 
@@ -140,9 +139,9 @@ def vector(name: str, value: Any, shape: tuple[int, ...] | None = None) -> Array
         raise ValueError(f"{name} must be finite, got a number beyond the largest float") from None
     if shape is not None and array.shape != shape:
         raise ValueError(f"{name} must have shape {shape}, got {array.shape}")
-    bad = ~np.isfinite(array)
-    if bad.any():
-        where = tuple(int(i) for i in np.argwhere(bad)[0])
+    finite = np.isfinite(array)
+    if not finite.all():
+        where = tuple(int(i) for i in np.argwhere(~finite)[0])
         at = f" at index {where[0] if len(where) == 1 else where}" if where else ""
         raise NotFiniteError(f"{name} must be finite, got {array[where]}{at}")
     return array

@@ -7,17 +7,26 @@ sums are added in order: the same number of threads gives the same bits. Small w
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
 from ..core.validation import Array
 
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
 Result = TypeVar("Result")
 
 SMALL = 50_000  # rows, columns or entries below which one thread does all
+
+
+def pool_of(n: int, name: str = "") -> ThreadPoolExecutor:
+    """Return a pool of n threads; its module is imported only where there is one."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    return ThreadPoolExecutor(n, name)
 
 
 class Threads:
@@ -25,7 +34,7 @@ class Threads:
 
     def __init__(self, n: int = 1) -> None:
         self.n = n
-        self._pool = ThreadPoolExecutor(n - 1) if n > 1 else None
+        self._pool = pool_of(n - 1) if n > 1 else None
 
     def __enter__(self) -> Self:
         return self

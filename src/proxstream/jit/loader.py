@@ -15,7 +15,6 @@ import ctypes
 import mmap
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
@@ -45,8 +44,7 @@ class Section(NamedTuple):
     entry_size: int
 
 
-@dataclass(frozen=True)
-class Code:
+class Code(NamedTuple):
     """Loaded code: addresses of its global symbols, and the memory, which must outlive every call."""
 
     symbols: dict[str, int]

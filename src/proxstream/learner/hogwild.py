@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ import numpy as np
 from ..core.losses import _kernels as losses
 from ..core.validation import Array
 from ..data.rowblock import RowBlock
-from ..data.threads import in_pieces
+from ..data.threads import in_pieces, pool_of
 from . import _loop as driver
 from ._finite import CAREFUL, ROW
 from ._loop import Model, Parts
@@ -57,7 +56,7 @@ def learn(rows: RowBlock, bias: Array, scores: Array, guard: Array, n_threads: i
                 _join_guards(guard, own_guard, start)
 
     n_threads = min(n_threads, max(-(-rows.n_rows // CHUNK), 1))  # a model file may contain any number
-    with ThreadPoolExecutor(n_threads) as pool:
+    with pool_of(n_threads) as pool:
         for done in [pool.submit(work) for _ in range(n_threads)]:
             done.result()
 

@@ -382,7 +382,7 @@ def _is_number(h: Curvature) -> bool:
 def _ratio(a: float | Array, h: float | Array) -> Array:
     """Return a / h with 0/0 = 0 and a/0 = inf."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(np.equal(a, 0.0), 0.0, np.divide(a, h))
+        return np.divide(a, h, out=np.zeros(np.broadcast(a, h).shape), where=np.not_equal(a, 0.0))
 
 
 def _keeps_penalties(algorithm: Algorithm) -> bool:

@@ -104,12 +104,15 @@ class OnlineLearner:
             Whether the example has been learned before: AutoFTRL learns its rates on new ones only.
         """
         example = self._example(z, y, losses.get(loss))
-        example = example._replace(c=_checks.number("weight", weight, low=0.0), repeated=repeated)
+        return self._learn(example._replace(c=_checks.number("weight", weight, low=0.0), repeated=repeated))
+
+    def _learn(self, example: Example) -> float:
+        """Take a checked example, predicted at `point`, and return the loss incurred."""
         with self._refusing():
-            suffered = float(np.mean(example.loss.value(example.p, example.y)))
+            incurred = example.mean_loss()
             if example.c > 0.0:
                 self._move(*self.algorithm.learn(self._state, self._at, example, self.penalty))
-        return suffered
+        return incurred
 
     def _example(self, z: Any, y: Any, loss: Loss) -> Example:
         z = _checks.vector("z", z).astype(np.float64)
@@ -143,7 +146,8 @@ class OnlineLearner:
     def _move(self, state: Any, at: Point) -> None:
         t = self._t + 1
         average = self._average + (self._at.x - self._average) / t
-        if not all(np.isfinite(value).all() for value in (at.x, at.theta, average, *state)):
+        points = (at.x,) if at.theta is at.x else at
+        if not all(np.isfinite(value).all() for value in (*points, average, *state)):
             raise self._overflow()
         self._state, self._at, self._average, self._t = state, at, average, t
 

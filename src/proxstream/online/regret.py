@@ -106,9 +106,9 @@ class Regret:
         def f(x: Array) -> float:
             return float(np.mean(loss.value(example.z @ x, example.y)))
 
-        suffered = f(at.x)
-        self._record(f, suffered, at, example.gradient(), lambda: self.learner.learn(z, y, loss))
-        return suffered
+        incurred = example.mean_loss()
+        self._record(f, incurred, at, example.gradient(), lambda: self.learner._learn(example))
+        return incurred
 
     def _check_turn(self) -> None:
         if self.learner.t != self.t:

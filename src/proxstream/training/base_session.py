@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
+from ..core.component import component
 from ..core.validation import Array
 from ..data import tallies
 from ..data.rowblock import RowBlock
@@ -27,7 +28,7 @@ class NoRowsError(ValueError):
     """A source without any row to learn from."""
 
 
-@dataclass(frozen=True)
+@component
 class Plan:
     """How a session uses its rows.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..core import losses, parsing, validation as checks
+from ..core.component import component
 from ..data.labels import text_numbers
 from ..data.offsets import variance_power
 from ..io import formats
@@ -48,7 +49,7 @@ class ConfigError(ValueError):
     """Options that do not fit together; raised when the learner is made from them."""
 
 
-@dataclass(frozen=True)
+@component
 class TrainConfig:
     """The configuration of a training run: the options of `proxstream train` by the same names.
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..core.component import component
 from ..core.losses import Loss
 from ..core.validation import Array
 from ..data.labels import LabelEncoder, text_numbers
@@ -34,7 +35,7 @@ class Labelled(NamedTuple):
         return array if array is None or self.kept is None else array[self.kept]
 
 
-@dataclass(frozen=True)
+@component
 class Labels:
     """How labels are read, and the weights of their rows.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -12,8 +12,10 @@ from ..core.penalties import Penalty
 from ..data.offsets import needs_no_penalty
 from ..data.rowblock import RowBlock
 from ..learner.learner import Learner
-from ..learner.path import PathLearner
 from .config import ConfigError, TrainConfig
+
+if TYPE_CHECKING:
+    from ..learner.path import PathLearner
 
 AnyLearner = TypeVar("AnyLearner", bound=Learner)
 
@@ -28,6 +30,8 @@ def make_learner(config: TrainConfig, n_features: int) -> Learner:
 
 def make_path_learner(config: TrainConfig, strengths: Sequence[float], n_features: int) -> PathLearner:
     """Return a new learner of several strengths; a ConfigError if the options do not fit."""
+    from ..learner.path import PathLearner
+
     settings = {**_settings(config, n_features), "strengths": strengths, "fixed_l2": True}
     return _checked(config, lambda: PathLearner(*_components(config), _template(config), **settings))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self, cast
 
 from ..core.validation import Array
 from ..data.order import LabelOrder
@@ -19,21 +19,19 @@ from ..io.features.spec import FeatureSpec
 from ..io.formats import NUMBERED
 from ..learner.divergence import check_finite
 from ..learner.learner import Learner
-from ..learner.path import PathLearner
 from ..models.model import Model
-from ..models.path import ModelPath
 from . import holdout, report
 from .base_session import BaseSession, NoRowsError, under
 from .checkpoint import CheckpointStore
 from .config import TrainConfig
 from .learners import find_strengths, make_path_learner
 from .opening import OpenedStream, opening_rows
-from .path_session import PathSession
 from .report import Line, Pass
 from .session import Session
 
 if TYPE_CHECKING:
     from ..io.features.featurizer import Featurizer
+    from ..models.path import ModelPath
 
 NAMES = "names."  # prefix of arrays of feature names in a checkpoint
 
@@ -55,6 +53,19 @@ class Watch(Protocol):
 
     def on_order(self, labels: LabelOrder, run: BaseRun) -> None:
         """Rows look ordered by their labels."""
+
+
+def _has_strengths(learner: Any) -> bool:
+    """Return whether a learner is one of several strengths: modules of these are imported only where they are used."""
+    return hasattr(learner, "strengths")
+
+
+def _session_of(learner: Learner) -> type[Session]:
+    if not _has_strengths(learner):
+        return Session
+    from .path_session import PathSession
+
+    return PathSession
 
 
 class OutputError(OSError):
@@ -151,9 +162,11 @@ class BaseRun:
 
     def _kept_path(self) -> ModelPath | None:
         """Return the models of all strengths if they are to be stored."""
-        session = self.session
-        if not self.config.keep_path or not isinstance(session, PathSession) or session.path is None:
+        session: Any = self.session
+        if not self.config.keep_path or getattr(session, "path", None) is None:
             return None
+        from ..models.path import ModelPath
+
         return ModelPath(session.path, [_history(member) for member in session.members], session.held_out)
 
     def _features_and_names(self) -> tuple[FeatureSpec | None, dict[str, Array]]:
@@ -231,9 +244,8 @@ class Run(BaseRun):
         elif config.held_out_share and self.stream.rereadable:
             self._again = self._open(config.data, config.again_options())
         made = learner or self._new_learner(None if checkpoint is None else checkpoint[0].get("strengths"))
-        session = PathSession if isinstance(made, PathLearner) else Session
-        self.session = session(
-            made,  # type: ignore[arg-type]
+        self.session = _session_of(made)(
+            made,
             config.labels(),
             config.plan(),
             standardize=self._standardize,
@@ -306,7 +318,7 @@ class Run(BaseRun):
 
     def _learn(self) -> None:
         self.session.run(self._source)
-        if isinstance(self.session, PathSession):
+        if hasattr(self.session, "choose"):
             self.remark = self.session.choose(self.config.choice)
 
     def _is_finished(self) -> bool:
@@ -338,8 +350,8 @@ class Run(BaseRun):
 
     def _position(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """Return the features; the reader is ahead, so only names from rows that the session has seen are saved."""
-        featurizer, learner = self.featurizer, self.session.learner
-        more = {"strengths": learner.strengths.tolist()} if isinstance(learner, PathLearner) else {}
+        featurizer, learner = self.featurizer, cast(Any, self.session.learner)
+        more = {"strengths": learner.strengths.tolist()} if _has_strengths(learner) else {}
         if featurizer is None:
             return {"features": None, **more}, {}
         names = featurizer.arrays(self.session.progress.position.names)

@@ -8,8 +8,6 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..core.validation import Array
-from ..learner.path import checked_strengths
-from ..learner.path_choice import RULES
 
 AUTO = "auto"
 DEFAULT = "1se"  # of --choose
@@ -37,6 +35,8 @@ def parse_strengths(text: str) -> Strengths:
         if not 0.0 <= values[0] < math.inf:
             raise _misread(text)
         return values[0]
+    from ..learner.path import checked_strengths
+
     try:
         checked_strengths(values)
     except ValueError as error:
@@ -69,6 +69,8 @@ def parse_choice(text: str) -> dict[str, Any]:
     >>> parse_choice("1se"), parse_choice("nnz=1000"), parse_choice("loss=1%")
     ({'rule': '1se'}, {'nnz': 1000}, {'loss_within': 0.01})
     """
+    from ..learner.path_choice import RULES
+
     name, _, value = text.partition("=")
     try:
         if text in RULES:

@@ -7,12 +7,12 @@ optimization, 2010.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from .. import validation as _checks
+from ..component import component
 from ..geometries import Curvature, Shape, Spectrum
 from ..penalties import Penalty
 from ..validation import Array
@@ -28,7 +28,7 @@ class Moments(NamedTuple):
     t: int
 
 
-@dataclass(frozen=True)
+@component
 class AdaGrad(Algorithm):
     """Adaptive subgradient steps: h = (delta + root of g_1:t's second moments) / eta.
 

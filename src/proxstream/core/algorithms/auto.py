@@ -14,12 +14,13 @@ Notation, beyond that of `base`:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from .. import validation as _checks
+from ..component import component
 from ..geometries import Curvature
 from ..losses import Loss
 from ..penalties import Penalty
@@ -60,7 +61,7 @@ class Shared(NamedTuple):
     lam: float
 
 
-@dataclass(frozen=True)
+@component
 class AutoFTRL(ExampleAlgorithm):
     """FTRL-Proximal that finds its own scales and rates: the default, meant to be left alone.
 

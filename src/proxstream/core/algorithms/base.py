@@ -23,7 +23,7 @@ Notation, here and in the sibling modules:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import Field
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -66,6 +66,10 @@ class Example(NamedTuple):
     c: float = 1.0
     repeated: bool = False
 
+    def mean_loss(self) -> float:
+        """Return the loss of the prediction, the mean one of a batch, without the weight."""
+        return float(np.mean(self.loss.value(self.p, self.y)))
+
     def gradient(self) -> Array:
         """Return the gradient of the loss in x times its weight, the mean one of a batch."""
         slope = self.c * np.asarray(self.loss.slope(self.p, self.y), dtype=np.float64)
@@ -74,7 +78,6 @@ class Example(NamedTuple):
         return np.multiply.outer(self.z, slope)
 
 
-@dataclass(frozen=True)
 class Algorithm(ABC):
     """An online algorithm in the scheme of (*): the base class of all algorithms.
 
@@ -84,6 +87,7 @@ class Algorithm(ABC):
     """
 
     name: ClassVar[str]
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]  # every algorithm is a dataclass
 
     @property
     def space(self) -> Geometry:
@@ -137,7 +141,6 @@ class Algorithm(ABC):
         return 1.0
 
 
-@dataclass(frozen=True)
 class ExampleAlgorithm(Algorithm):
     """An algorithm that needs the whole example: a bare gradient is refused."""
 

@@ -8,12 +8,12 @@ their zeros are fewer than dual averaging's.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from .. import validation as _checks
+from ..component import component
 from ..geometries import Euclidean, Geometry, Shape, check_geometry
 from ..penalties import L1, L2, ElasticNet, NoPenalty, Penalty
 from ..validation import Array
@@ -28,7 +28,7 @@ class Gradient(NamedTuple):
     t: int
 
 
-@dataclass(frozen=True)
+@component
 class MirrorDescent(Algorithm):
     """Composite mirror descent: u = g_t - theta_t / eta_t, h = 1/eta_t, k = 1.
 
@@ -134,7 +134,7 @@ class MirrorDescent(Algorithm):
         return Gradient(slope * example.z, example.c, t), self.point(after(slope))
 
 
-@dataclass(frozen=True)
+@component
 class SGD(Algorithm):
     """Stochastic subgradient descent: x_{t+1} = Proj(x_t - eta_t (g_t + xi_t)), xi_t a subgradient of Psi at x_t.
 
@@ -199,7 +199,7 @@ class Owing(NamedTuple):
     t: int
 
 
-@dataclass(frozen=True)
+@component
 class TruncatedGradient(Algorithm):
     """Truncated gradient: gradient steps, and every K-th round a soft threshold eta_t lam K on weights up to theta.
 

@@ -9,12 +9,12 @@ Reference: L. Xiao, Dual averaging methods for regularized stochastic learning a
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from .. import validation as _checks
+from ..component import component
 from ..geometries import Curvature, Euclidean, Geometry, Shape, check_geometry
 from ..penalties import L1, Penalty
 from ..validation import Array
@@ -29,7 +29,7 @@ class Sum(NamedTuple):
     t: int
 
 
-@dataclass(frozen=True)
+@component
 class RDA(Algorithm):
     """Regularized dual averaging: u = g_1:t, h = beta_t, k = t.
 
@@ -118,7 +118,7 @@ class Accelerated(NamedTuple):
     w: Array
 
 
-@dataclass(frozen=True)
+@component
 class AcceleratedRDA(Algorithm):
     """Accelerated dual averaging for smooth losses: u = sum of alpha_s g_s, h = L + beta_t, k = A_t.
 

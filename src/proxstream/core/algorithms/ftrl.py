@@ -6,13 +6,13 @@ Reference: H. B. McMahan, A survey of algorithms and analysis for adaptive onlin
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from .. import validation as _checks
+from ..component import component
 from ..geometries import Curvature, Euclidean, Geometry, Spectrum, check_geometry
 from ..losses.regression import Squared
 from ..penalties import Penalty
@@ -32,7 +32,7 @@ class Proximal(NamedTuple):
     t: int
 
 
-@dataclass(frozen=True)
+@component
 class FTRLProximal(Algorithm):
     """FTRL-Proximal with a rate a coordinate: u = g_1:t - sum_s sigma_s x_s, h = 1/eta_t, k = t or 1.
 
@@ -112,7 +112,7 @@ class Template(NamedTuple):
     t: int
 
 
-@dataclass(frozen=True)
+@component
 class FTRL(Algorithm):
     """The survey's general template: any rate, either centre, penalties kept or linearized.
 
@@ -243,7 +243,7 @@ class Quadratics(NamedTuple):
     t: int
 
 
-@dataclass(frozen=True)
+@component
 class FollowTheLeader(Algorithm):
     """The minimizer of all losses so far, exact for quadratics: u, h and k of f_1:t + t Psi.
 

@@ -6,12 +6,12 @@ regularization of weight vectors, 2009; Duchi, Hazan and Singer 2010, equation 1
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from .. import validation as _checks
+from ..component import component
 from ..geometries import Shape
 from ..losses.binary import Hinge
 from ..losses.multiclass import MulticlassHinge
@@ -32,7 +32,7 @@ class Count(NamedTuple):
     t: int
 
 
-@dataclass(frozen=True)
+@component
 class PassiveAggressive(ExampleAlgorithm):
     """The smallest change of x that cures the example's loss: x_{t+1} = x_t - tau_t g_t.
 
@@ -101,7 +101,7 @@ class Covariance(NamedTuple):
     t: int
 
 
-@dataclass(frozen=True)
+@component
 class AROW(ExampleAlgorithm):
     """Adaptive regularization of weights: a mean x and a covariance Sigma, moved where the margin is below 1.
 

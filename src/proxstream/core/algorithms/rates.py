@@ -11,11 +11,11 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from .. import validation as _checks
+from ..component import component
 from ..validation import Array
 
 
@@ -27,7 +27,7 @@ class Rate(ABC):
         """Return 1/eta_t."""
 
 
-@dataclass(frozen=True)
+@component
 class Constant(Rate):
     """eta_t = eta: online gradient descent (section 3.1).
 
@@ -45,7 +45,7 @@ class Constant(Rate):
         return 1.0 / self.eta
 
 
-@dataclass(frozen=True)
+@component
 class SqrtDecay(Rate):
     """eta_t = scale / sqrt(t + offset).
 
@@ -68,7 +68,7 @@ class SqrtDecay(Rate):
         return math.sqrt(t + self.offset if t + self.offset > 0.0 else 1.0) / self.scale
 
 
-@dataclass(frozen=True)
+@component
 class AdaptiveDiagonal(Rate):
     """eta_t,j = scale / sqrt(floor^2 + sum of g_s,j^2): AdaGrad rates, scale = sqrt(2) R (section 3.4).
 
@@ -88,7 +88,7 @@ class AdaptiveDiagonal(Rate):
         return np.sqrt(self.floor**2 + q) / self.scale
 
 
-@dataclass(frozen=True)
+@component
 class AdaptiveNorm(Rate):
     """eta_t = scale / sqrt(floor^2 + sum of ||g_s||_*^2), one rate for all coordinates.
 
@@ -110,7 +110,7 @@ class AdaptiveNorm(Rate):
         return math.sqrt(self.floor**2 + n) / self.scale
 
 
-@dataclass(frozen=True)
+@component
 class OfRound(Rate):
     """eta_t from the user's own function of t (t = 1 for the first gradient); a rate may not rise.
 

@@ -7,7 +7,6 @@ moves the margin by +c t: `implicit_step` solves t = -dphi/dm at m + c t.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,6 +23,8 @@ from proxstream.core.losses.numerics import (
 )
 from proxstream.core.validation import number
 
+from ..component import component
+
 
 class MarginLoss(Loss):
     """A loss of the margin m = y p."""
@@ -35,7 +36,7 @@ class MarginLoss(Loss):
         return (labels == 1) | (labels == -1)
 
 
-@dataclass(frozen=True)
+@component
 class Logistic(MarginLoss):
     """The logistic loss, minus the log-likelihood of y where P(y = +1) = 1/(1 + e^-p).
 
@@ -85,7 +86,7 @@ class Logistic(MarginLoss):
         return p / np.sum(p, axis=1, keepdims=True) if np.ndim(p) == 2 else p
 
 
-@dataclass(frozen=True)
+@component
 class Hinge(MarginLoss):
     """The hinge loss of support vector machines.
 
@@ -124,7 +125,7 @@ class Hinge(MarginLoss):
         return Sides(y[None], one, one, 0.0)
 
 
-@dataclass(frozen=True)
+@component
 class SquaredHinge(MarginLoss):
     """The squared hinge loss, without a factor 1/2.
 
@@ -162,7 +163,7 @@ class SquaredHinge(MarginLoss):
         return 2.0 * indicator(1.0 - y * p > 0.0, p)
 
 
-@dataclass(frozen=True)
+@component
 class SmoothedHinge(MarginLoss):
     """The hinge loss with its corner rounded over a width gamma (the hinge's Moreau envelope).
 
@@ -222,7 +223,7 @@ class SmoothedHinge(MarginLoss):
         return d - 0.5 * self.gamma, -y, 0.0
 
 
-@dataclass(frozen=True)
+@component
 class Perceptron(MarginLoss):
     """The perceptron's loss: the hinge with its corner at margin 0.
 
@@ -257,7 +258,7 @@ class Perceptron(MarginLoss):
         return -y * clipped(np.maximum(-y * p, 0.0), c)
 
 
-@dataclass(frozen=True)
+@component
 class RankingHinge(Hinge):
     """The hinge loss of a pair to be ranked, of the difference of its two scores.
 

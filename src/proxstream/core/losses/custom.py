@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from proxstream.core.component import component
 from proxstream.core.losses.base import Kind, Link, Loss
 from proxstream.core.losses.numerics import Floats
 from proxstream.core.validation import number, one_of
@@ -23,7 +23,7 @@ _APART = 1e-4
 _HALVINGS = 2100  # more than a 64-bit bracket can take before its ends are neighbours
 
 
-@dataclass(frozen=True, repr=False)
+@component
 class Custom(Loss):
     """A loss made by `custom`; two of the same functions and kind are equal."""
 

@@ -12,7 +12,6 @@ where a term with kappa or lambda = 0 becomes its limit, -y p or p.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -31,6 +30,8 @@ from proxstream.core.losses.numerics import (
 from proxstream.core.losses.regression import RegressionLoss
 from proxstream.core.validation import number
 
+from ..component import component
+
 LARGEST_EXPONENT = 700.0
 
 
@@ -47,7 +48,7 @@ class LogLinkLoss(RegressionLoss):
         return np.isfinite(labels) & (labels >= 0)
 
 
-@dataclass(frozen=True)
+@component
 class Poisson(LogLinkLoss):
     """Minus the log-likelihood of a count y whose mean is e^p, less the constant log(y!).
 
@@ -94,7 +95,7 @@ class Poisson(LogLinkLoss):
         return e - y * p, e - y, e
 
 
-@dataclass(frozen=True)
+@component
 class Gamma(LogLinkLoss):
     """Half the deviance of a gamma distribution with mean e^p, less what depends on y alone.
 
@@ -135,7 +136,7 @@ class Gamma(LogLinkLoss):
         return times_exp(y, -p)
 
 
-@dataclass(frozen=True)
+@component
 class Tweedie(LogLinkLoss):
     """Half the deviance of a Tweedie distribution with mean e^p and variance mean^power, less what depends on y alone.
 

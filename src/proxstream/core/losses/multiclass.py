@@ -7,7 +7,6 @@ in the simplex: entries >= 0 but for y's, which is minus the sum of the others.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,8 +14,10 @@ import numpy as np
 from proxstream.core.losses.base import VectorLoss, column, register
 from proxstream.core.losses.numerics import MOST_STEPS, Floats, clipped, exp_root, inside, project_simplex, xlogx
 
+from ..component import component
 
-@dataclass(frozen=True)
+
+@component
 class Softmax(VectorLoss):
     """The softmax loss (multinomial logistic), minus the log-likelihood of class y.
 
@@ -80,7 +81,7 @@ class Softmax(VectorLoss):
         return e / np.sum(e, axis=-1, keepdims=True)
 
 
-@dataclass(frozen=True)
+@component
 class MulticlassHinge(VectorLoss):
     """The multiclass hinge loss of Crammer and Singer.
 

@@ -6,7 +6,6 @@ Moving p by -c s moves the residual by as much: `implicit_step` solves s = dphi/
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,6 +13,8 @@ import numpy as np
 from proxstream.core.losses.base import Link, Loss, Sides, register
 from proxstream.core.losses.numerics import Floats, clipped, indicator, inside
 from proxstream.core.validation import number
+
+from ..component import component
 
 
 class RegressionLoss(Loss):
@@ -28,7 +29,7 @@ class RegressionLoss(Loss):
         return np.isfinite(labels)
 
 
-@dataclass(frozen=True)
+@component
 class Squared(RegressionLoss):
     """The squared loss, with a factor 1/2.
 
@@ -70,7 +71,7 @@ class Squared(RegressionLoss):
         return math.inf
 
 
-@dataclass(frozen=True)
+@component
 class Absolute(RegressionLoss):
     """The absolute loss, whose best constant is the median.
 
@@ -109,7 +110,7 @@ class Absolute(RegressionLoss):
         return Sides(one, y[None], 2.0 * one, 1.0)
 
 
-@dataclass(frozen=True)
+@component
 class Huber(RegressionLoss):
     """Huber's loss: squared near the label, absolute far from it.
 
@@ -163,7 +164,7 @@ class Huber(RegressionLoss):
         return 2.0 * float(np.max(np.abs(p - y)))
 
 
-@dataclass(frozen=True)
+@component
 class EpsilonInsensitive(RegressionLoss):
     """The loss of support vector regression: the absolute loss outside a tube of half-width epsilon.
 
@@ -211,7 +212,7 @@ class EpsilonInsensitive(RegressionLoss):
         return Sides(sigma, sigma * y - self.epsilon, np.ones_like(sigma), 0.0)
 
 
-@dataclass(frozen=True)
+@component
 class Quantile(RegressionLoss):
     """The pinball loss, whose best constant is the tau-quantile.
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from .. import validation as _checks
+from ..component import component
 from .base import Coupled, Strength
 from .coordinate import shrink
 from .segments import Segments, Vector, fill, secular_root
@@ -22,7 +21,7 @@ class _Radius(Coupled):
         self._set("radius", _checks.number("radius", self.radius, low=0.0, strict=True))
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@component
 class L1Ball(_Radius):
     """A bound on the l1 norm, with exact zeros: Psi(w) = 0 if ||w||_1 <= radius, else infinity.
 
@@ -49,7 +48,7 @@ class L1Ball(_Radius):
         return np.where(a > 0.0, fill(a.ravel(), h.ravel(), self.radius).reshape(a.shape), 0.0)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@component
 class L2Ball(_Radius):
     """A bound on the l2 norm: Psi(w) = 0 if ||w||_2 <= radius, else infinity.
 
@@ -79,7 +78,7 @@ class L2Ball(_Radius):
         return np.asarray(shrink(a, h + z))
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@component
 class Simplex(_Radius):
     """Non-negative weights of a given sum: Psi(w) = 0 if w >= 0 and sum_j w_j = radius, else infinity.
 

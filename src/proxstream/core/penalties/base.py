@@ -14,13 +14,14 @@ So `solve` is written once, here, and a sum costs no code of its own.
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import validation as _checks
+from ..component import field_values
 from ..validation import Array
 from .coordinate import threshold
 from .segments import Vector
@@ -151,7 +152,7 @@ class Penalty:
             i = _first(h < 0.0)
             raise ValueError(f"h must be >= 0, got {h[i]}{_at(i)}")
         k, l1 = _checks.number("k", k, low=0.0), _checks.number("l1", l1, low=0.0)
-        h = np.broadcast_to(h, u.shape).astype(np.float64)
+        h = np.full(u.shape, h, dtype=np.float64)
         with np.errstate(all="ignore"):  # an infinity is an answer here: no minimizer
             x = self._argmin(u.astype(np.float64), h, k, l1)
             x = (x + 0.0).astype(u.dtype)  # + 0.0: no negative zeros
@@ -267,7 +268,7 @@ class Penalty:
         object.__setattr__(self, name, value)
 
     def _fields(self) -> dict[str, Any]:
-        return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+        return field_values(self)
 
     def _own_shape(self) -> tuple[int, ...]:
         """The shape that the arrays inside speak of; (1,) if there are none."""

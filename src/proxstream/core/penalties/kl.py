@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from .. import validation as _checks
+from ..component import component
 from .base import Coupled, Strength, frozen
 from .segments import EPS, Vector, fill
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@component
 class KL(Coupled):
     """Relative entropy to a prior over the unit simplex: weights that leave the prior only where it pays.
 

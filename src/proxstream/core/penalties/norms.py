@@ -6,7 +6,6 @@ group is 0. Elsewhere one number per group remains to be found, and segments.py 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import validation as _checks
+from ..component import component
 from .base import Coupled, frozen, spread
 from .coordinate import shrink
 from .segments import Segments, Vector, level, secular_root
@@ -138,7 +138,7 @@ class _Grouped(_Norm):
         return Segments.labelled(np.broadcast_to(spread(self.groups, shape), shape).ravel())
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@component
 class L2Norm(_Euclidean):
     """The l2 norm, not squared: all weights are 0 until together they are worth it. Psi(w) = lam ||w||_2.
 
@@ -156,7 +156,7 @@ class L2Norm(_Euclidean):
     _round = True
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@component
 class LinfNorm(_Largest):
     """The largest magnitude, which levels the large weights: Psi(w) = lam max_j |w_j|.
 
@@ -173,7 +173,7 @@ class LinfNorm(_Largest):
     lam: float = 1.0
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@component
 class GroupL2(_Grouped, _Euclidean):
     """The l2 norms of groups, which set whole groups to 0: Psi(w) = lam sum_g ||w_g||_2.
 
@@ -193,7 +193,7 @@ class GroupL2(_Grouped, _Euclidean):
     groups: NDArray[np.integer[Any]] | None = None
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@component
 class GroupLinf(_Grouped, _Largest):
     """The largest magnitudes of groups, which set whole groups to 0: Psi(w) = lam sum_g max_{j in g} |w_j|.
 

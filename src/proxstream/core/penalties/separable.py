@@ -5,17 +5,18 @@ Each class states its terms (see base.py) and its value and slope; the solver of
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import sys
 from typing import Any
 
 import numpy as np
 
 from .. import validation as _checks
+from ..component import component
 from .base import Penalty, Strength, Terms, frozen, spread, strength
 from .segments import Vector
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@component
 class NoPenalty(Penalty):
     """No penalty and no constraint: Psi(w) = 0.
 
@@ -37,7 +38,7 @@ class NoPenalty(Penalty):
         return 0.0
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@component
 class L1(Penalty):
     """The l1 norm, which makes weights exactly zero: Psi(w) = sum_j lam_j |w_j|.
 
@@ -69,7 +70,7 @@ class L1(Penalty):
         return np.asarray(spread(self.lam, w.shape) * np.sign(w))
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@component
 class L2(Penalty):
     """The squared l2 norm, which is strongly convex: Psi(w) = (1/2) sum_j lam_j w_j^2.
 
@@ -105,7 +106,7 @@ class L2(Penalty):
         return np.asarray(spread(self.lam, w.shape) * w)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@component
 class ElasticNet(Penalty):
     """The l1 norm and the squared l2 norm together: Psi(w) = sum_j l1_j |w_j| + (1/2) sum_j l2_j w_j^2.
 
@@ -142,7 +143,7 @@ class ElasticNet(Penalty):
         return np.asarray(terms.l1 * np.sign(w) + terms.l2 * w)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@component
 class Berhu(Penalty):
     """The reverse Huber function, an l1 norm for small weights and a square for large ones.
 
@@ -181,7 +182,7 @@ class Berhu(Penalty):
         return self.lam * np.sign(w) * np.maximum(np.abs(w) / self.delta, 1.0)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@component
 class Box(Penalty):
     """Bounds on each weight: Psi(w) = 0 if lo <= w <= hi, else infinity.
 
@@ -214,7 +215,7 @@ class Box(Penalty):
         return 0.0 if inside.all() else np.inf
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@component
 class NonNegative(Penalty):
     """No weight below zero: Psi(w) = 0 if w >= 0, else infinity.
 
@@ -235,13 +236,18 @@ class NonNegative(Penalty):
         return 0.0 if (w >= 0.0).all() else np.inf
 
 
+def _is_masked(value: Any) -> bool:
+    """Return whether an array is masked; the module of those is not imported to find out."""
+    return "numpy.ma" in sys.modules and isinstance(value, np.ma.MaskedArray)
+
+
 def _bound(name: str, value: Any, excluded: float) -> Strength:
     """Check a bound: numbers, infinite ones too, except on the side where nothing would be left."""
     try:
         given = array = np.asarray(value)
     except ValueError:  # lists of different lengths
         given = array = np.empty(0)
-    if array.dtype.kind not in "iuf" or not array.size or isinstance(value, np.ma.MaskedArray):
+    if array.dtype.kind not in "iuf" or not array.size or _is_masked(value):
         raise TypeError(f"{name} must be a number or one per coordinate, got {_checks.shown(value)}")
     with np.errstate(over="ignore"):
         array = array.astype(np.float64)

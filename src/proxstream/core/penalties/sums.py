@@ -8,18 +8,18 @@ Coupled parts (norms, balls, the simplex) go with light ones, one at a time. KL 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from functools import reduce
 from itertools import combinations
 from operator import add as plus
 from typing import Any
 
 from .. import validation as _checks
+from ..component import component
 from .base import SOLVABLE, Penalty, Terms
 from .separable import NoPenalty
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@component
 class Sum(Penalty):
     """A sum of penalties that keeps an exact solver: what `a + b` gives.
 

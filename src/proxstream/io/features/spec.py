@@ -24,11 +24,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 from ...core import validation as _checks
+from ...core.component import component
 
 KINDS = ("numeric", "categorical", "text")
 ROLES = ("label", "weight", "qid", "offset")
@@ -46,7 +47,7 @@ class Grams(NamedTuple):
     high: int
 
 
-@dataclass(frozen=True)
+@component
 class FeatureSpec:
     """What columns or namespaces mean as features, and how these are numbered; see the module for the definitions.
 

@@ -12,13 +12,17 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from queue import SimpleQueue
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ...data.threads import pool_of
 from ..formats import Job
 from ..types import Chunk
 from .reader import BOM, Buffer, LineReading, Parsed, TextParser, no_rows, read_lines
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 MOST_PARSERS = 4  # more than a learner on a few threads can follow
 
@@ -57,7 +61,8 @@ class ParallelReading(LineReading):
     def chunks(self) -> Iterator[Chunk]:
         """Yield the rows between bad lines."""
         feed = self.buffer
-        with ThreadPoolExecutor(self._n, "proxstream-parse") as pool:
+        pool: ThreadPoolExecutor | None = None
+        with ExitStack() as until_the_end:
             alone = True
             while not self.job.closed():
                 stop = feed.stop()
@@ -67,6 +72,7 @@ class ParallelReading(LineReading):
                     yield from self._finish(self.parser.parse(feed.array, feed.at, stop), stop)
                     alone = alone and not self._clones()
                 elif stop > feed.at:
+                    pool = pool or until_the_end.enter_context(pool_of(self._n, "proxstream-parse"))
                     self._blocks.append(Block(feed, stop, pool.submit(self._parse_any, feed, stop)))
                     feed = feed.rest(stop, self._spare)
                     yield from self._arrived(0 if self.opened.idle() else self._n)
