@@ -113,7 +113,7 @@ class _Interior:
         for epoch in range(max_epochs + 1):
             alpha = (sides.sigma * at.beta).sum(axis=0) - sides.o
             done = self._certified(epoch, w, z, alpha)
-            if done or epoch == max_epochs:
+            if done or epoch == max_epochs or self.trace.stalled:
                 break
             size, d, changes = self._step(z, passes.transposed(self.p * alpha) - self.mu * w, at)
             if not size > SHORTEST:
