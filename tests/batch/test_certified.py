@@ -60,7 +60,10 @@ def problem_of(name: str, penalty: ps.penalties.Penalty, d: int = 4, n: int = 10
         ("hinge", L2(0.134), 4, "sdca"),  # kappa = 0.4 / 0.134
         ("hinge", L2(0.132), 4, "interior"),
         ("hinge", L2(1e-6), WIDE, "sdca"),
-        ("absolute", ElasticNet(1.0, 1e-6), 4, "sdca"),
+        ("absolute", ElasticNet(1.0, 1e-6), 4, "interior"),
+        ("absolute", ElasticNet(1.0, 1e-6), WIDE, "sdca"),
+        ("hinge", L1(1.0), 4, "interior"),
+        ("hinge", L1(1.0), WIDE, "interior"),
         ("perceptron", L2(1e-6), 4, "sdca"),
         ("logistic", L2(1e-6) + NonNegative(), 4, "sdca"),
         ("softmax", L2(1.0), 4, "multiclass"),
@@ -78,7 +81,9 @@ def test_choice(name: str, penalty: ps.penalties.Penalty, d: int, room: str) -> 
     [
         ("logistic", NoPenalty()),
         ("logistic", L2([1.0, 0.0, 1.0, 1.0])),
-        ("hinge", L1(1.0)),
+        ("hinge", L1([1.0, 0.0, 1.0, 1.0])),
+        ("perceptron", L1(1.0)),
+        ("smoothed_hinge", L1(1.0)),
         ("logistic", L1(1.0) + NonNegative()),
     ],
 )
@@ -220,7 +225,7 @@ def test_bad_parameters_are_named() -> None:
         with pytest.raises(ValueError, match=message):
             ps.CertifiedClassifier(**parameters).fit(X, y)
     with pytest.raises(TypeError, match="no solver for loss"):
-        ps.CertifiedRegressor("absolute", L1(0.1)).fit(X, X[:, 0])
+        ps.CertifiedClassifier("perceptron", L1(0.1)).fit(X, y)
 
 
 def test_a_feature_without_a_penalty_ends_without_a_slope() -> None:

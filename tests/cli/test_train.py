@@ -485,6 +485,14 @@ def test_certified_weights_are_those_of_the_batch_solver(train: Any) -> None:
     assert Path("model.psm").read_bytes() == first
 
 
+def test_certified_takes_losses_with_kinks_under_l1(train: Any) -> None:
+    options = ("--loss", "hinge", "--algorithm", "certified", "--l1", "0.01")
+    model = trained(train, *options)
+    assert model.summary["converged"]
+    assert 0.0 <= model.summary["relative_gap"] <= 1e-4
+    assert 0 < np.count_nonzero(model.learner.weights()[0]) < 51
+
+
 def test_weights_alone_predict_the_same_from_a_smaller_file(train: Any) -> None:
     whole = trained(train, *FTRL)
     size = os.path.getsize("model.psm")

@@ -3,7 +3,8 @@
     loss                       penalty                       solver
     smooth                     L2                            `newton`, or `sdca` where the penalty is strong enough
     smooth                     L1, elastic net               `l1`
-    with kinks                 L2                            `sdca`, or `interior` where data are narrow and L2 is weak
+    with kinks                 L2, elastic net               `sdca`, or `interior` where data are narrow and L2 is weak
+    with kinks                 L1                            `interior`, on a working set where data are wide
     with kinks                 with a strongly convex part   `sdca`
     softmax                    L2                            `newton`, or `multiclass` where the penalty is strong
     softmax, multiclass hinge  what `multiclass` takes       `multiclass`
@@ -102,13 +103,15 @@ def choose(problem: Problem, solver: str = "auto") -> Room:
 def _primal(problem: Problem) -> Room | None:
     """Return the solver that works on weights, not on dual variables alone, if there is one."""
     terms = problem.penalty.terms(problem.shape)
-    if terms.only_l1_l2 and np.any(terms.l1):  # a strength may be 0
-        return "l1" if takes_l1(problem.loss) else None
-    if not (terms.only_l1_l2 and np.all(np.greater(terms.l2, 0.0))):
+    under_l1 = bool(terms.only_l1_l2 and np.any(terms.l1))  # a strength may be 0
+    if under_l1 and takes_l1(problem.loss):
+        return "l1"
+    strong = bool(np.all(np.greater(terms.l2, 0.0)))
+    if not (terms.only_l1_l2 and (strong or np.all(np.add(terms.l1, terms.l2) > 0.0))):
         return None
-    if problem.loss.smooth:
-        return "newton"
-    return "interior" if problem.n_features <= NARROW and problem.loss.piecewise_linear else None
+    if problem.loss.piecewise_linear:
+        return "interior" if problem.n_features <= NARROW or not strong else None
+    return "newton" if problem.loss.smooth and not under_l1 else None
 
 
 def takes_l1(loss: Loss) -> bool:
@@ -136,11 +139,11 @@ def kappa(problem: Problem) -> float:
 
 
 def _refusal(loss: Loss, penalty: Penalty) -> str:
-    smooth = [one for one in map(losses.get, losses.names()) if one.smooth]
-    under_l1 = ", ".join(one.name for one in smooth if takes_l1(one))
-    others = " and ".join(one.name for one in smooth if not takes_l1(one))
+    every = [one for one in map(losses.get, losses.names()) if one.kind != "ranking" and one.has_conjugate]
+    under_l1 = ", ".join(one.name for one in every if takes_l1(one) or one.piecewise_linear)
+    others = " and ".join(one.name for one in every if one.smooth and not takes_l1(one))
     return (
-        f"no solver for loss {loss} with penalty {penalty!r}: {under_l1} take L1 and ElasticNet, and with {others} L2 "
-        "with a strength > 0 for every weight; a loss with kinks, or a penalty with other parts, needs L2 or "
-        "ElasticNet among its parts"
+        f"no solver for loss {loss} with penalty {penalty!r}: {under_l1} take L1 and ElasticNet, and with {others} L2, "
+        "with a strength > 0 for every weight; other losses with kinks, and penalties with other parts, need L2 or "
+        "ElasticNet among the parts"
     )

@@ -4,7 +4,8 @@
     D(alpha) = -sum_i p_i phi*(-alpha_i, y_i) - Psi*(sum_i p_i alpha_i x_i)     with an intercept: sum_i p_i alpha_i = 0
 
 Any alpha proves that no weights do better than D(alpha): P(w, b) - D(alpha) is how far from the optimum w can be at
-most. A solver keeps a `Trace`, which stores the best dual value so far and decides when the proof is good enough.
+most. A solver keeps a `Trace`, which stores the best dual value so far and decides when the proof is good enough, and
+when no better one can be had: P and D are sums in 64 bits, and below some 1e-13 of them their difference is rounding.
 """
 
 from __future__ import annotations
@@ -64,6 +65,11 @@ class Problem:
         return self.rows.y.astype(np.int64) if self.loss.kind == "multiclass" else self.rows.y
 
 
+ROUNDING = 1e-12  # part of the objective below which a gap may be rounding alone
+PATIENCE = 5  # certificates below it that are not better than the best before them: there a solver ends
+BETTER = 0.99  # part of the best gap from which another one is better
+
+
 class ConvergenceWarning(UserWarning):
     """A proof fell short of `tol` (estimators give scikit-learn's warning of this name)."""
 
@@ -113,7 +119,30 @@ class Trace:
         watch = _WATCH.get()
         if watch is not None and watch(self.history[-1]):
             return True
-        return bool(np.isfinite(gap)) and gap <= self.tol * max(abs(primal), abs(self.best_dual))
+        return _within(self.history[-1], self.tol)
+
+    @property
+    def aim(self) -> float:
+        """The relative gap from which each epoch is worth a certificate: `tol`, or where rounding begins if larger."""
+        return max(self.tol, ROUNDING)
+
+    @property
+    def near_rounding(self) -> bool:
+        """Whether the last gap may be rounding alone."""
+        return bool(self.history) and _within(self.history[-1], ROUNDING)
+
+    @property
+    def stalled(self) -> bool:
+        """Whether rounding hides all further progress, so that no smaller gap can be proved in 64 bits."""
+        before, last = self.history[:-PATIENCE], self.history[-PATIENCE:]
+        if not before or not all(_within(record, ROUNDING) for record in last):
+            return False
+        return not min(record.gap for record in last) < BETTER * min(record.gap for record in before)
+
+
+def _within(record: Record, tol: float) -> bool:
+    """Return whether the relative gap of a record is at most tol."""
+    return bool(np.isfinite(record.gap)) and record.gap <= tol * max(abs(record.primal), abs(record.dual))
 
 
 class Solution(NamedTuple):
@@ -134,3 +163,25 @@ class Solution(NamedTuple):
     def dual(self) -> float:
         """The best lower bound on P."""
         return self.history[-1].dual
+
+    @property
+    def limited_by_rounding(self) -> bool:
+        """Whether the solver ended because no smaller gap can be proved in 64 bits."""
+        return not self.converged and _within(self.history[-1], ROUNDING)
+
+
+def shortfall(name: str, last: Record, tol: float, advice: str) -> str:
+    """Return the warning of a proof that falls short of `tol`: how far it came, and what to do.
+
+    >>> shortfall("solver", Record(9, 0.1, 1.0, 1.0 - 2e-14, 2e-14, 3), 1e-15, "raise max_epochs")
+    'solver stopped after 9 epochs with a relative duality gap of 2e-14, above tol=1e-15: a smaller gap cannot be proved
+     in 64-bit numbers; raise tol to 1e-12 or more'
+    """
+    size = max(abs(last.primal), abs(last.dual))
+    relative = last.gap / size if size > 0.0 else 0.0
+    if _within(last, ROUNDING):
+        advice = f"a smaller gap cannot be proved in 64-bit numbers; raise tol to {ROUNDING:g} or more"
+    return (
+        f"{name} stopped after {last.epoch} epochs with a relative duality gap of {relative:.2g}, above tol={tol:g}: "
+        f"{advice}"
+    )

@@ -29,7 +29,7 @@ import numpy as np
 from ..core import validation as _checks
 from ..core.validation import Array
 from ..data.sparse_checks import check_sparse
-from .problem import ConvergenceWarning, Record, Trace
+from .problem import ConvergenceWarning, Trace, shortfall
 
 GROWTH = 1.3  # epochs at which the certificate is computed anyway, each this many times the one before
 MOST_ROUNDS = 20  # over what examples keep, between two searches
@@ -127,7 +127,8 @@ class StructuredSDCA:
         self.primal_, self.dual_, self.duality_gap_, self.n_iter_ = last.primal, last.dual, last.gap, last.epoch
         self.n_argmax_ = ascent.n_argmax
         if not done:
-            warnings.warn(_shortfall(last, self.tol), ConvergenceWarning, stacklevel=2)
+            message = shortfall("StructuredSDCA", last, self.tol, "raise max_epochs, planes or lam, or tol")
+            warnings.warn(message, ConvergenceWarning, stacklevel=2)
         return self
 
     def predict(self, xs: Sequence[Any]) -> list[Any]:
@@ -157,17 +158,19 @@ class StructuredSDCA:
             for _ in range(MOST_ROUNDS if self.planes > 1 else 0):
                 if ascent.settle(rng.permutation(len(ascent.examples))) <= SETTLED * lacked:
                     break
-            if epoch >= look or epoch == self.max_epochs or lacked <= self.tol * abs(best):
+            if epoch >= look or epoch == self.max_epochs or lacked <= trace.aim * abs(best) or trace.near_rounding:
                 look = int(np.ceil(GROWTH * epoch))
                 primal, dual = ascent.certify()
                 if primal < best:
                     best, w = primal, ascent.w.copy()
                 if trace.certify(epoch, best, dual, int(np.count_nonzero(w))):
                     return trace, True, w
+                if trace.stalled:
+                    break
         zero = ascent.objective_at_zero()
         if not best <= zero:  # P may rise on the way: it is D that the steps ascend
             w = np.zeros(ascent.dim)
-            return trace, trace.certify(self.max_epochs, zero, dual, 0), w
+            return trace, trace.certify(epoch, zero, dual, 0), w
         return trace, False, w
 
 
@@ -407,12 +410,3 @@ def _shares(xs: Sequence[Any], ys: Sequence[Any], sample_weight: Any) -> Array:
         raise ValueError(f"sample_weight must be numbers >= 0, not all 0, got {c.min()} as the smallest")
     c = c / c.max()  # the sum of large ones may overflow
     return np.asarray(c / c.sum(), dtype=np.float64)
-
-
-def _shortfall(last: Record, tol: float) -> str:
-    size = max(abs(last.primal), abs(last.dual))
-    relative = last.gap / size if size > 0.0 else 0.0
-    return (
-        f"StructuredSDCA stopped after {last.epoch} epochs with a relative duality gap of {relative:.2g}, above "
-        f"tol={tol:g}: raise max_epochs, planes or lam, or be content with a larger tol"
-    )

@@ -139,17 +139,20 @@ class ProgressReport:
         for entry in (*history, {"summary": facts}):
             self._json(entry)
         if not self.quiet:
-            self._show_solved(history, facts)
+            rounding = run.solution is not None and run.solution.limited_by_rounding
+            self._show_solved(history, facts, rounding=rounding)
         if self._page is not None:
             self._page.write_solved(run, facts)
             self.note(f"report written to {self._page.path}")
 
-    def _show_solved(self, history: Sequence[Mapping[str, Any]], facts: Mapping[str, Any]) -> None:
+    def _show_solved(self, history: Sequence[Mapping[str, Any]], facts: Mapping[str, Any], *, rounding: bool) -> None:
         self._table.write("".join(f"{name:>12}" for name in history[0]))
         for one in history:
             cells = (f"{value:,}" if isinstance(value, int) else f"{value:.6g}" for value in one.values())
             self._table.write("".join(f"{cell:>12}" for cell in cells))
-        above = "" if facts["converged"] else ", above the requested tolerance"
+        above = ""
+        if not facts["converged"]:
+            above = ", above the requested tolerance" + ("; 64-bit numbers prove no less" if rounding else "")
         self._table.summary(
             {
                 "rows": _rows(facts),

@@ -181,7 +181,7 @@ class Run:
             view = self._view()
             if pending is not None:
                 k, proved = self._certify(pending, view)
-                if proved or not pending.command.moves:
+                if proved or self.trace.stalled or not pending.command.moves:
                     return self._outcome(pending, k, proved)
                 if self._weaken(pending):
                     view = self._view()

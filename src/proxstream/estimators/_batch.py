@@ -28,7 +28,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ..batch import Problem, Record, Solution
 from ..batch.adapters import LinearModel
 from ..batch.centring import centred, outward
-from ..batch.problem import watching
+from ..batch.problem import shortfall, watching
 from ..core import losses, validation as _checks
 from ..core.losses import Loss
 from ..core.parsing import as_penalty
@@ -182,13 +182,8 @@ class BatchEstimator(LinearModelMixin, Stored, Composed):
             solutions[0].intercept if one else np.array([s.intercept for s in solutions]),
         )
         if not all(solution.converged for solution in solutions):
-            size = max(abs(self.primal_), abs(self.dual_))
-            warnings.warn(
-                f"{type(self).__name__} stopped after {self.n_iter_} epochs with a relative duality gap of "
-                f"{self.duality_gap_ / size if size else 0.0:.2g}, above tol={self.tol:g}: {self._advice}",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
+            message = shortfall(type(self).__name__, last, self.tol, self._advice)
+            warnings.warn(message, ConvergenceWarning, stacklevel=4)
 
     def _set_weights(self, coef: Array, intercept: Any) -> None:
         raise NotImplementedError

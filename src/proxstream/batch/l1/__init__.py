@@ -103,7 +103,7 @@ def _settling(trace: Trace, primal: float) -> bool:
 def _stalled(trace: Trace) -> bool:
     """Return whether rounding hides all further progress."""
     gaps = [record.gap for record in trace.history[-STUCK:]]
-    if len(gaps) == STUCK and not min(gaps) < 0.99 * gaps[0]:
+    if trace.stalled or (len(gaps) == STUCK and not min(gaps) < 0.99 * gaps[0]):
         return True
     gaps = gaps[-STALLED:]
     return len(gaps) == STALLED and min(gaps) == gaps[0] and gaps[0] <= 1e-8 * abs(trace.history[-1].primal)

@@ -97,7 +97,7 @@ class _Newton:
         lowest, smallest, idle = np.inf, np.inf, 0
         for epoch in range(max_epochs + 1):
             at, done = self._certified(epoch, last)
-            if done or last:
+            if done or last or self.trace.stalled:
                 break
             gap = self._gap(at)
             falls = lowest - PROGRESS * abs(lowest) > at.P or gap < (1.0 - PROGRESS) * smallest
@@ -158,7 +158,7 @@ class _Newton:
         dual = at.P - gap
         if self.passes.one:
             dual = -np.inf
-            if last or gap <= self.trace.tol * abs(at.P):
+            if last or gap <= self.trace.aim * abs(at.P):
                 self._recentre(at.z - self.w[self.features.stop :])
                 at = self._expand()
                 alpha = -self.problem.loss.slope(at.z, self.problem.labels)

@@ -90,8 +90,8 @@ class Diagonal:
 class Factorized:
     """Cholesky factors of the Hessian, kept until conjugate gradients need more than a few iterations."""
 
-    def __init__(self, passes: Passes, mu: Array) -> None:
-        self.passes, self.mu = passes, mu
+    def __init__(self, passes: Passes, mu: Array, *, exact: bool = False) -> None:
+        self.passes, self.mu, self.exact = passes, mu, exact
         self.dense, seconds = factorization_cost(passes)
         self.patience = max(1.0, np.sqrt(seconds / cost.hessian_product(passes.nonzeros)))
         self.factor, self.scale = np.empty((0, 0)), np.empty(0)
@@ -136,7 +136,8 @@ class Factorized:
         size, X, one = passes.size, passes.X, passes.one
 
         # Squares in 32 bits are half the work, and what they lose costs an iteration or two: not worth it for few rows.
-        dtype = np.float32 if np.count_nonzero(D) > MANY * passes.n and not self.large else np.float64
+        short = np.count_nonzero(D) > MANY * passes.n and not (self.large or self.exact)
+        dtype = np.float32 if short else np.float64
 
         def work(first: int, last: int, out: Array) -> None:
             some = np.flatnonzero(D[first:last]) + first

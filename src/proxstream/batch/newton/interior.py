@@ -1,4 +1,4 @@
-"""Losses with kinks under L2, on narrow data: a primal-dual interior-point method.
+"""Losses with kinks under L2, L1 and their sums: a primal-dual interior-point method.
 
 A piecewise linear loss is the best that one or two bounded numbers beta_k, the sides of a row, can make of its score:
 
@@ -27,27 +27,40 @@ suggests, with the first one's products d(beta) d(l) and d(gamma) d(u) taken int
 kappa is, where Prox-SDCA would need thousands of passes. Rows at a bound lose their D as nu falls: the factors of (3)
 cost less and less.
 
+Weights under L1 are split by their signs (`signed`), and have a strength in place of mu that changes from step to step.
+Those that tend to 0 are set to 0 in what is certified and returned. On wide data the method runs on a working set of
+columns: those whose constraint |v_j| <= l1_j the dual point of the last run violates are added, until none is.
+
 Reference: Ferris and Munson (2002), Interior-point methods for massive support vector machines.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...core.penalties import L1, L2
 from ...core.validation import Array
-from ..dual import dual_point
+from ..dispatch import NARROW
+from ..dual import combine, dual_point
+from ..lambda_max import null_point
 from ..problem import Problem, Solution, Trace
 from .curvature import Factorized, Point, direction
 from .passes import Passes
+from .signed import Four, Signed
 
 INSIDE = 0.99  # how much of the way to the nearest bound a step goes
 CAP = 2.0  # how far a correction may push one product, in mean products
 DROPPED = 0.5  # the part of mu that the rows left out of the factors may bend
 LEAVE = 1e-8  # what a direction leaves of its right side: (2) has to hold better and better, too
+BOLD = (np.inf, 1e4, 1e3, 1e2, 10.0)  # times as large as usual: weights that are tried as 0 at the end
 SHORTEST = 1e-10  # a step that is shorter than this leads nowhere
 STALE = 10**9  # iterations that force a new factorization
+FEW = 300  # columns that a working set has at first, and that it gains at most in a round beside twice its size
+ROUGH, FINER = 1e-2, 0.1  # gap that the first round aims at, and what the next ones make of it
+SHORT_OF_TOL = 0.5  # part of tol that a working set aims at last
 
 
 def solve(
@@ -59,45 +72,59 @@ def solve(
     start: Solution | None = None,
     n_threads: int = 1,
 ) -> Solution:
-    """Solve a problem with a piecewise linear loss and an L2 penalty to a relative duality gap of `tol`.
+    """Solve a problem with a piecewise linear loss and a penalty of l1 and l2 parts to a relative duality gap of `tol`.
 
     An epoch is a step of the method. `seed` is for solvers that draw; this one does not. A start is taken only if it
     proves enough by itself: points at their bounds are not a valid start.
+
+    >>> import proxstream as ps
+    >>> from proxstream.data.rowblock import as_block
+    >>> problem = Problem(as_block(np.array([[1.0, 0.1], [-1.0, 0.1]]), y=[1, -1]), 2, ps.hinge, ps.L1(0.1))
+    >>> solve(problem, tol=1e-6).coef.round(4)
+    array([1., 0.])
     """
+    trace = Trace(tol)
+    if start is not None and _proves(problem, start, trace):
+        return Solution(start.coef, start.intercept, start.alpha, trace.history, True)
+    if problem.n_features > NARROW and np.any(problem.penalty.terms(problem.shape).l1):
+        return _Columns(problem, trace, n_threads).run(max_epochs)
     with Passes(problem, n_threads) as passes:
-        method = _Interior(problem, passes, tol)
-        if start is not None and method.proves(start):
-            return Solution(start.coef, start.intercept, start.alpha, method.trace.history, True)
-        return method.run(max_epochs)
+        return _Interior(problem, passes, trace).run(max_epochs)
 
 
-class Four(NamedTuple):
-    """Distances from the two bounds and their multipliers (l and u of the equations), or changes of all that."""
+def _proves(problem: Problem, start: Solution, trace: Trace) -> bool:
+    """Return whether a solution of another problem is one of this."""
+    primal = problem.primal(start.coef, start.intercept)
+    dual = dual_point(problem, start.alpha, search=False).value
+    return trace.certify(0, primal, dual, int(np.count_nonzero(start.coef)))
 
-    beta: Array
-    gamma: Array
-    low: Array
-    up: Array
+
+class State(NamedTuple):
+    """Rows and weights under L1 on their way to 0 products."""
+
+    rows: Four
+    weights: Four
+
+    def moved(self, changes: State, size: float) -> State:
+        """Return where a step of this size leads."""
+        return State(self.rows.moved(changes.rows, size), self.weights.moved(changes.weights, size))
 
 
 class _Interior:
     """The weights on their way."""
 
-    def __init__(self, problem: Problem, passes: Passes, tol: float) -> None:
-        self.problem, self.passes, self.trace = problem, passes, Trace(tol)
+    def __init__(self, problem: Problem, passes: Passes, trace: Trace) -> None:
+        self.problem, self.passes, self.trace = problem, passes, trace
         self.p, self.sides = problem.shares, problem.loss.sides(problem.rows.y)
+        terms = problem.penalty.terms(problem.shape)
+        l1, self.l2 = (np.broadcast_to(np.asarray(each, np.float64), problem.shape) for each in (terms.l1, terms.l2))
+        self.signed = Signed(l1, self.l2, 1.0 / passes.n)
         self.mu = np.empty(passes.size)
-        self.mu[:-1] = problem.penalty.terms((problem.n_features,)).l2
+        self.mu[:-1] = self.l2
         self.mu[-1] = 1.0 - passes.one
         self.counted = self.p > 0.0
-        self.bend = passes.squared_norms() * (passes.n / (DROPPED * self.mu[:-1].min()))
-        self.M = Factorized(passes, self.mu)
-
-    def proves(self, start: Solution) -> bool:
-        """Tell whether a solution of before is one of this problem."""
-        primal = self.problem.primal(start.coef, start.intercept)
-        dual = dual_point(self.problem, start.alpha, search=False).value
-        return self.trace.certify(0, primal, dual, int(np.count_nonzero(start.coef)))
+        self.norms = passes.squared_norms()
+        self.M = Factorized(passes, self.mu, exact=bool(np.any(l1)))
 
     def run(self, max_epochs: int) -> Solution:
         """Make steps until the gap is proved, or none is left to make."""
@@ -109,64 +136,146 @@ class _Interior:
         residual = sides.c - sides.sigma * z
         scale = 0.5 * float(np.mean(np.abs(residual) @ self.p)) or 1.0
         low, up = np.maximum(-residual, 0.0) + scale, np.maximum(residual, 0.0) + scale
-        at = Four(0.5 * sides.h, 0.5 * sides.h, low, up)
+        at = State(Four(0.5 * sides.h, 0.5 * sides.h, low, up), self.signed.start(scale))
+        history = self.trace.history
+        first = history[-1].epoch if history else 0
         for epoch in range(max_epochs + 1):
-            alpha = (sides.sigma * at.beta).sum(axis=0) - sides.o
-            done = self._certified(epoch, w, z, alpha)
-            if done or epoch == max_epochs:
+            alpha = (sides.sigma * at.rows.beta).sum(axis=0) - sides.o
+            kept, done = self._certified(first + epoch, w, z, alpha, at.weights)
+            if done and len(self.signed.j):
+                kept = self._sparser(kept, w, at.weights)
+            if done or epoch == max_epochs or self.trace.stalled:
                 break
-            size, d, changes = self._step(z, passes.transposed(self.p * alpha) - self.mu * w, at)
+            size, d, changes = self._step(w, z, passes.transposed(self.p * alpha), at)
             if not size > SHORTEST:
                 break
             w += size * d
-            at = _moved(at, changes, size)
+            at = at.moved(changes, size)
             z = passes.times(w)
         alpha = dual_point(self.problem, alpha, search=False).alpha
-        return Solution(w[:-1].copy(), float(w[-1]), alpha, self.trace.history, done)
+        return Solution(kept[:-1].copy(), float(kept[-1]), alpha, self.trace.history, done)
 
-    def _certified(self, epoch: int, w: Array, z: Array, alpha: Array) -> bool:
-        loss = float(self.p @ self.problem.loss.value(z, self.problem.rows.y))
-        primal = loss + 0.5 * float(w[:-1] @ (self.mu[:-1] * w[:-1]))
+    def _certified(self, epoch: int, w: Array, z: Array, alpha: Array, at: Four) -> tuple[Array, bool]:
+        """Return the weights with exact zeros, and whether they are proved to be good enough."""
+        if len(self.signed.j):
+            w = self.signed.rounded(at, w)
+            z = self.passes.times(w)
         dual = dual_point(self.problem, alpha, search=False).value
-        return self.trace.certify(epoch, primal, dual, int(np.count_nonzero(w[:-1])))
+        return w, self.trace.certify(epoch, self._primal(w, z), dual, int(np.count_nonzero(w[:-1])))
 
-    def _step(self, z: Array, rest: Array, at: Four) -> tuple[float, Array, Four]:
-        """Return the size of a step, the weights' direction and the changes of all else; `rest` is that of (2)."""
-        theta = 1.0 / (at.up / at.gamma + at.low / at.beta)
+    def _primal(self, w: Array, z: Array) -> float:
+        loss = float(self.p @ self.problem.loss.value(z, self.problem.rows.y))
+        squares = 0.5 * float(w[:-1] @ (self.l2 * w[:-1]))
+        return loss + squares + float(self.signed.l1 @ np.abs(w[self.signed.j]))
+
+    def _sparser(self, kept: Array, w: Array, at: Four) -> Array:
+        """Return the sparsest of some roundings of w that the dual point proves as well, and record its P."""
+        last = self.trace.history[-1]
+        for bold in BOLD:
+            some = self.signed.rounded(at, w, bold)
+            nnz, primal = int(np.count_nonzero(some[:-1])), self._primal(some, self.passes.times(some))
+            if nnz < last.nnz and primal - last.dual <= self.trace.tol * max(abs(primal), abs(last.dual)):
+                gap = max(primal - last.dual, 0.0)
+                self.trace.history[-1] = last._replace(primal=primal, gap=gap, nnz=nnz)
+                return some
+        return kept
+
+    def _step(self, w: Array, z: Array, v: Array, at: State) -> tuple[float, Array, State]:
+        """Return the size of a step, the weights' direction and the changes of all else; v is X'(p alpha)."""
+        rows, weights, j = at.rows, at.weights, self.signed.j
+        theta = 1.0 / (rows.up / rows.gamma + rows.low / rows.beta)
         D = self.p * theta.sum(axis=0)
-        self.M.update(np.where(D * self.bend > 1.0, D, 0.0), STALE)
+        rest = v - self.mu * w
+        self.mu[j] = self.signed.stiffness(weights)
+        bend = self.norms * (self.passes.n / (DROPPED * self.mu[:-1].min()))
+        self.M.update(np.where(D * bend > 1.0, D, 0.0), STALE)
 
-        def towards(lower: Any, upper: Any) -> tuple[Array, Four]:
-            """Return Newton's step to products l beta = lower and u gamma = upper, (3)."""
-            r = self.sides.c - self.sides.sigma * z - upper / at.gamma + lower / at.beta
+        def towards(lower: Any, upper: Any, aims: tuple[Any, Any]) -> tuple[Array, State]:
+            """Return Newton's step to products l beta = lower and u gamma = upper, (3), and those of weights."""
+            r = self.sides.c - self.sides.sigma * z - upper / rows.gamma + lower / rows.beta
             e = self.p * (theta * self.sides.sigma * r).sum(axis=0)
+            aim = self.signed.towards(weights, w[j], v[j], *aims)
+            rest[j] = aim.A / aim.yielding
             point = Point(z, e, D, -(self.passes.transposed(e) + rest), 0.0)
             d, t, _ = direction(self.passes, self.M, point, self.mu, LEAVE, 0.0)
             change = theta * (r - self.sides.sigma * t)
-            low = (lower - at.low * change) / at.beta - at.low
-            up = (upper + at.up * change) / at.gamma - at.up
-            return d, Four(change, -change, low, up)
+            low = (lower - rows.low * change) / rows.beta - rows.low
+            up = (upper + rows.up * change) / rows.gamma - rows.up
+            return d, State(Four(change, -change, low, up), aim.changes(d[j]))
 
-        _, first = towards(0.0, 0.0)
-        now, then = (self._mean_product(_moved(at, first, size)) for size in (0.0, self._longest(at, first)))
-        nu, most = now * (then / now) ** 3, CAP * now
-        lower = np.clip(nu - first.beta * first.low, -most, most)
-        upper = np.clip(nu - first.gamma * first.up, -most, most)
-        d, changes = towards(lower, upper)
+        _, first = towards(0.0, 0.0, (0.0, 0.0))
+        now, then = (self._mean_product(at.moved(first, size)) for size in (0.0, self._longest(at, first)))
+        nu = now * (then / now) ** 3
+        d, changes = towards(*_corrected(first.rows, nu, now), _corrected(first.weights, nu, now, self.signed.share))
         return min(1.0, INSIDE * self._longest(at, changes)), d, changes
 
-    def _longest(self, at: Four, changes: Four) -> float:
+    def _longest(self, at: State, changes: State) -> float:
         """Return the longest step, up to 1, that leaves everything >= 0; rows of no weight do not count."""
-        longest = 1.0
-        for x, dx in zip(at, changes, strict=True):
-            falling = (dx < 0.0) & self.counted
-            if falling.any():
-                longest = min(longest, float(np.min(x[falling] / -dx[falling])))
-        return longest
+        rows = at.rows.longest(changes.rows, self.counted)
+        return min(rows, at.weights.longest(changes.weights, self.signed.all))
 
-    def _mean_product(self, at: Four) -> float:
-        return 0.5 * float(np.mean((at.low * at.beta + at.up * at.gamma) @ self.p))
+    def _mean_product(self, at: State) -> float:
+        rows, signed = at.rows, self.signed
+        sides = len(rows.low)
+        total = sides * float(np.mean((rows.low * rows.beta + rows.up * rows.gamma) @ self.p))
+        return 0.5 * (total + signed.products(at.weights)) / (sides + signed.share * len(signed.j))
 
 
-def _moved(at: Four, changes: Four, size: float) -> Four:
-    return Four(*(x + size * dx for x, dx in zip(at, changes, strict=True)))
+def _corrected(first: Four, nu: float, now: float, share: float = 1.0) -> tuple[Array, Array]:
+    """Return the products to aim at: nu less what second order adds, as far as one step may push a product."""
+    most = CAP * now * share
+    lower = np.clip(share * nu - first.beta * first.low, -most, most)
+    return lower, np.clip(share * nu - first.gamma * first.up, -most, most)
+
+
+# -- wide data under L1 ---------------------------------------------------------------------------
+
+
+class _Columns:
+    """Runs on a working set of columns, which gains those that the dual point violates."""
+
+    def __init__(self, problem: Problem, trace: Trace, n_threads: int) -> None:
+        self.problem, self.trace, self.n_threads = problem, trace, n_threads
+        terms = problem.penalty.terms(problem.shape)
+        self.l1, self.l2 = (np.broadcast_to(np.asarray(each, np.float64), problem.shape) for each in terms[:2])
+
+    def run(self, max_epochs: int) -> Solution:
+        """Solve on larger and larger working sets, and to smaller and smaller gaps."""
+        tol, goal, epochs = self.trace.tol, ROUGH, 0
+        S = self._extended(np.empty(0, np.int64), null_point(self.problem)[1])
+        while True:
+            goal = max(SHORT_OF_TOL * tol, goal)
+            found = self._solved(S, goal, max_epochs - epochs)
+            epochs += found.history[-1].epoch
+            coef = np.zeros(self.problem.n_features)
+            coef[S] = found.coef
+            dual = dual_point(self.problem, found.alpha, search=False)
+            done = self.trace.certify(epochs, found.primal, dual.value, int(np.count_nonzero(coef)))
+            grown = self._extended(S, found.alpha)
+            if done or epochs >= max_epochs or (len(grown) == len(S) and goal <= SHORT_OF_TOL * tol):
+                return Solution(coef, found.intercept, dual.alpha, self.trace.history, done)
+            S, goal = grown, FINER * goal
+
+    def _solved(self, S: Array, goal: float, max_epochs: int) -> Solution:
+        """Solve the problem of the columns S."""
+        from scipy.sparse import csr_array
+
+        rows = self.problem.rows
+        X = csr_array((rows.data, rows.indices, rows.indptr), shape=(rows.n_rows, self.problem.n_features))[:, S]
+        rows = rows._replace(indptr=X.indptr, indices=X.indices, data=X.data)
+        penalty = L1(self.l1[S]) + L2(self.l2[S])
+        narrow = replace(self.problem, rows=rows, n_features=len(S), penalty=penalty)
+        with Passes(narrow, self.n_threads) as passes:
+            return _Interior(narrow, passes, Trace(goal)).run(max_epochs)
+
+    def _extended(self, S: Array, alpha: Array) -> Array:
+        """Return S with the columns that alpha violates most; those without l1 are always in it."""
+        size = np.abs(combine(self.problem, alpha))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.where(self.l1 > 0.0, size / self.l1, np.inf)
+        ratio[S] = 0.0
+        most = max(FEW, 2 * len(S))
+        beyond = np.flatnonzero(ratio > (1.0 if len(S) else 0.0))
+        if len(beyond) > most:
+            beyond = beyond[np.argsort(-ratio[beyond], kind="stable")[:most]]
+        return np.union1d(S, beyond)

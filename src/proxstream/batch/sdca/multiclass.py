@@ -79,10 +79,11 @@ def solve(
     done = trace.certify(0, best.primal, dual, int(np.count_nonzero(best.w)))
     look = 1
     for epoch in range(1, max_epochs + 1):
-        if done:
+        if done or trace.stalled:
             break
         lacked = ascent.sweep(rng.permutation(problem.rows.n_rows))
-        if epoch >= look or epoch == max_epochs or (ascent.mu == 0.0 and lacked <= tol * best.primal):
+        near = trace.near_rounding or (ascent.mu == 0.0 and lacked <= trace.aim * best.primal)
+        if epoch >= look or epoch == max_epochs or near:
             look = int(np.ceil(GROWTH * epoch))
             point, dual = ascent.certify()
             best = min(best, point, key=lambda seen: seen.primal)

@@ -136,10 +136,12 @@ class Run:
             self.epoch += 1
             rate = _FIRST_RATE if self.epoch < 3 or part is not None else min(estimate / before, 1.0)
             before = max(estimate, 1e-300)
-            near = rate * estimate <= _EAGER * trace.tol * size
+            near = rate * estimate <= _EAGER * trace.aim * size or trace.near_rounding
             if near or self.epoch >= due or self.epoch == max_epochs:
                 if self._certify(trace):
                     return True
+                if trace.stalled:
+                    return False
                 due = self.epoch + max(_RARELY, self.epoch // 2)
                 last = trace.history[-1]
                 size = max(abs(last.primal), abs(last.dual))
