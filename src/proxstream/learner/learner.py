@@ -267,7 +267,7 @@ class Learner:
         if isinstance(self.engine, TrialEngine):
             kept = self.engine.scale if scale is None else scale
             self.engine = self.engine.engine_of(kept)
-            self.algorithm = replace(self.algorithm, scale=kept)  # type: ignore[call-arg]
+            self.algorithm = replace(self.algorithm, scale=kept)
 
     def end_query(self) -> None:
         """Let the next row of a ranker start a query, whatever its qid."""
@@ -428,7 +428,7 @@ def _auto_engine(learner: Learner, n_features: int, scale: str) -> CompiledEngin
     from .engine import CompiledEngine
     from .layouts import AutoLayout
 
-    algorithm: Any = replace(learner.algorithm, scale=scale)  # type: ignore[call-arg]
+    algorithm: Any = replace(learner.algorithm, scale=scale)
     layout = AutoLayout(algorithm, learner.penalty, learner.loss, learner.n_outputs, learner.dtype.type)
     return CompiledEngine(layout, n_features, learner.dtype, learner.fit_intercept)
 
