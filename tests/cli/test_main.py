@@ -57,11 +57,11 @@ def without_clock(output: str) -> str:
 
 
 def test_demo_trains_certifies_and_predicts() -> None:
-    output = demo(300)
+    output = demo(600)
     commands = re.findall(r"^\$ proxstream (\w+)", output, flags=re.MULTILINE)
     assert commands == ["train", "certify", "train", "predict"]
     rounds = re.findall(r"^ +(\d+)   \d\.\d{6} ", output, flags=re.MULTILINE)
-    assert rounds == ["1", "2", "4", "8", "16", "32", "64", "128", "256"]
+    assert rounds == ["1", "2", "4", "8", "16", "32", "64", "128", "256", "512"]
     primal, dual = (
         float(re.findall(rf"^{name} +(\S+)$", output, flags=re.MULTILINE)[0]) for name in ("primal", "dual")
     )
@@ -91,14 +91,14 @@ def test_demo_regret_is_below_the_bound_of_the_theorem_named() -> None:
 
 @pytest.mark.exhaustive
 def test_demo_is_the_same_every_time_but_for_the_seed() -> None:
-    again = run("demo", "--rows", "300", "--seed", "1", PYTHONIOENCODING="utf-8", PYTHONHASHSEED="7")
-    assert without_clock(again.stdout) == without_clock(demo(300))
-    assert without_clock(demo(300, seed=2)) != without_clock(demo(300))
+    again = run("demo", "--rows", "600", "--seed", "1", PYTHONIOENCODING="utf-8", PYTHONHASHSEED="7")
+    assert without_clock(again.stdout) == without_clock(demo(600))
+    assert without_clock(demo(600, seed=2)) != without_clock(demo(600))
 
 
 def test_demo_into_a_pipe_is_plain_text_of_a_fixed_width() -> None:
-    narrow = run("demo", "--rows", "300", COLUMNS="30", PYTHONIOENCODING="utf-8")
-    assert without_clock(narrow.stdout) == without_clock(demo(300))
+    narrow = run("demo", "--rows", "600", COLUMNS="30", PYTHONIOENCODING="utf-8")
+    assert without_clock(narrow.stdout) == without_clock(demo(600))
     assert "\x1b" not in narrow.stdout
     assert max(map(len, narrow.stdout.splitlines())) <= 100
 
