@@ -69,14 +69,15 @@ def test_the_largest_strength_leaves_no_weight_of_the_batch_problem() -> None:
     path = ps.StreamPathClassifier().fit(X, y)
     first = ps.regularization_path(X[:OPENING], y[:OPENING] == "yes", n_strengths=2, penalty=ps.L1())
     assert path.strengths_[0] == pytest.approx(first.strengths[0], rel=1e-9)
-    assert np.allclose(path.strengths_[1:] / path.strengths_[:-1], 1e-4 ** (1 / 8))
+    assert np.allclose(path.strengths_[1:-1] / path.strengths_[:-2], 1e-4 ** (1 / 8))
+    assert path.strengths_[-1] == 0.0
 
 
 def test_several_classes_and_several_passes() -> None:
     X, _ = data()
     y = np.argmax(X[:, :3] + 0.3 * np.random.default_rng(1).normal(size=(ROWS, 3)), axis=1)
     path = ps.StreamPathClassifier(penalty=ps.GroupL2(), algorithm=ps.FTRLProximal(), passes=2).fit(X, y)
-    assert path.coef_.shape == (9, 3, 20)
+    assert path.coef_.shape == (10, 3, 20)
     assert not path.coef_[0].any() or path.nnz_[0] < path.nnz_[-1]
     assert [record.epoch for record in path.history_] == [1, 2]
     alone = ps.StreamClassifier(ps.FTRLProximal(), penalty=ps.GroupL2(path.strengths_[4]), passes=2).fit(X, y)
