@@ -129,7 +129,7 @@ def staleness(client: Client, n_parts: int, rounds: tuple[int, ...]) -> list[dic
     """Return losses by lanes and rows a round."""
     parts, (X, y) = held(client, n_parts), partition(10_000)
     found = []
-    for algorithm in (ps.AutoFTRL(), ps.FTRLProximal(alpha=0.5)):
+    for algorithm in (ps.AutoFTRL(scale="feature"), ps.FTRLProximal(alpha=0.5)):
         for lanes in (1, 2, 4, 8):
             for rows in rounds if lanes > 1 else rounds[-1:]:
                 model = DaskStreamClassifier(algorithm, lanes=lanes, rows_per_round=rows, client=client)
@@ -161,7 +161,7 @@ def costs() -> tuple[Costs, dict[int, int]]:
     """Return what learning and adding cost, and how many features change in so many rows."""
     X, y = partition(0)
     block = as_block(X, 2.0 * y - 1.0)._replace(c=np.full(ROWS, 2.0))
-    learner = Learner(ps.AutoFTRL(), n_features=1 << BITS, dtype=np.float32)
+    learner = Learner(ps.AutoFTRL(scale="feature"), n_features=1 << BITS, dtype=np.float32)
     took: dict[str, list[float]] = {"row": [], "find": [], "add": [], "apply": []}
     for i in range(4):
         marks = [time.perf_counter()]

@@ -3,7 +3,7 @@
     python -m benchmarks defaults --data FOLDER [--rows N]
 
 Each set of `kept_sets` is learned in one pass in file order, and shuffled in one, three and five passes. Of file order
-the loss on its own rows is shown too: rows that come sorted leave a model of the last ones. Beside AutoFTRL are the
+the loss on its own rows is shown too: rows that come sorted may leave a model of the last ones. Beside AutoFTRL are the
 other algorithms, Vowpal Wabbit, scikit-learn, and the best linear model there is: the certified optimum under L2, its
 strength chosen on a fifth of the rows, columns divided by their largest |value|.
 """

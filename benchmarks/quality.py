@@ -26,8 +26,7 @@ from scipy.sparse import csr_matrix, random_array
 
 import proxstream as ps
 from proxstream.data.rowblock import as_block
-from proxstream.learner.engine import CompiledEngine
-from proxstream.learner.layouts import AutoLayout
+from proxstream.learner.learner import Learner
 
 from .data import Stream, svmlight
 from .harness import save
@@ -142,10 +141,9 @@ def log_loss(scores: Any, y: Any) -> float:
 
 
 def ours(stream: Stream, algorithm: ps.AutoFTRL) -> float:
-    """AutoFTRL, nothing set."""
-    layout = AutoLayout(algorithm, ps.NoPenalty(), ps.losses.logistic, 1, np.float32)
-    engine = CompiledEngine(layout, stream.X.shape[1], np.float32)
-    return log_loss(engine.learn(as_block(stream.X, stream.y, dtype=np.float32)), stream.y)
+    """AutoFTRL, nothing set but whether to track."""
+    learner = Learner(algorithm, n_features=stream.X.shape[1], dtype=np.float32)
+    return log_loss(learner.learn(as_block(stream.X, stream.y, dtype=np.float32)), stream.y)
 
 
 def scikit_learn(stream: Stream, **settings: Any) -> float:
@@ -180,7 +178,7 @@ def _write_vw(stream: Stream, path: Path) -> None:
 
 def compare(stream: Stream) -> dict[str, float]:
     """Return everyone's loss on one stream."""
-    losses = {"AutoFTRL": ours(stream, ps.AutoFTRL()), "AutoFTRL global": ours(stream, ps.AutoFTRL(scale="global"))}
+    losses = {"AutoFTRL": ours(stream, ps.AutoFTRL()), "AutoFTRL track": ours(stream, ps.AutoFTRL(track=True))}
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder) / "rows.vw"
         _write_vw(stream, data)

@@ -277,6 +277,17 @@ def test_inspect_shows_names_and_classes(run: Any, tmp_path: Path) -> None:
     assert "column 0" in run("inspect", str(tmp_path / "named.psm")).out
 
 
+def test_inspect_shows_the_scale_that_the_default_keeps(run: Any, place: Path, tmp_path: Path) -> None:
+    X, score = rows(0)
+    for kind, values in (("feature", X * 10.0 ** np.arange(-4, 8)), ("global", np.round(X, 1))):
+        (tmp_path / "rows.svm").write_text(text(values, np.where(score > 0.0, 1.0, -1.0)))
+        assert run("train", str(tmp_path / "rows.svm"), "-o", str(tmp_path / "m.psm"), "-q").code == 0
+        shown = json.loads(run("inspect", str(tmp_path / "m.psm"), "--json").out)["settings"]
+        assert shown["scale"] == ps.load(tmp_path / "m.psm").learner.engine.scale
+        assert kind == "global" or shown["scale"] == "feature"
+    assert "scale" not in json.loads(run("inspect", "model.psm", "--json").out)["settings"]
+
+
 def test_inspect_of_hashed_names_and_of_weights_alone(run: Any, tmp_path: Path) -> None:
     words = [b"site=a.com", b"site=b.org", b"age\x1b[2J"]
     names = {

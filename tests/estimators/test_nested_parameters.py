@@ -107,7 +107,7 @@ def test_nested_parameters_reach_defaults() -> None:
     model = ps.StreamClassifier().set_params(algorithm__scale="global")
     assert model.algorithm == ps.AutoFTRL(scale="global")
     assert ps.StreamClassifier().algorithm is None
-    assert ps.StreamClassifier().get_params()["algorithm__scale"] == "feature"
+    assert ps.StreamClassifier().get_params()["algorithm__scale"] == "auto"
 
 
 def test_nested_parameters_reach_strings() -> None:

@@ -58,7 +58,7 @@ class StreamPathClassifier(StreamPath, StreamClassifier):
     >>> y = X[:, 0] - X[:, 1] + rng.logistic(size=3000) > 0
     >>> path = ps.StreamPathClassifier(strengths=[0.1, 0.03, 0.01, 0.001]).fit(X, y)
     >>> path.nnz_
-    array([ 2,  2,  6, 43])
+    array([ 2,  2,  5, 46])
     >>> model = path.choose("1se")
     >>> type(model).__name__, model.penalty, np.flatnonzero(model.coef_)
     ('StreamClassifier', L1(lam=0.03), array([0, 1]))
