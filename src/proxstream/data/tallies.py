@@ -91,9 +91,15 @@ class BinaryTally:
 
     def confusion(self) -> Array:
         """Return weights by label and by prediction, the negative class first."""
-        first = (1 << SCORE_BITS) // 2 + 1  # the bin after that of 0, which predicts the negative class
-        found = self.arrays["scores"]
+        used = self._used_bins()
+        found = self.arrays["scores"][used]
+        first = np.searchsorted(used, (1 << SCORE_BITS) // 2, side="right")  # the bin of 0 predicts the negative class
         return np.stack((found[:first].sum(axis=0), found[first:].sum(axis=0)), axis=1)
+
+    def _used_bins(self) -> Array:
+        """Return the bins that have weight: few of them if there are few rows."""
+        bins = np.flatnonzero(self.arrays["scores"]) // 2
+        return bins[np.diff(bins, prepend=-1) > 0]
 
     def facts(self) -> dict[str, float | int]:
         """Return accuracy, AUC and how far AUC can be off."""
@@ -105,7 +111,7 @@ class BinaryTally:
         return facts if math.isnan(auc) else {**facts, "auc": auc, "auc_error": error}
 
     def _binned_auc(self) -> tuple[float, float]:
-        negative, positive = self.arrays["scores"].T
+        negative, positive = self.arrays["scores"][self._used_bins()].T
         pairs, tied = negative.sum() * positive.sum(), positive @ negative
         below = np.cumsum(negative) - negative
         return quotient(positive @ below + tied / 2.0, pairs), quotient(tied / 2.0, pairs)

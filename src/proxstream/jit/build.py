@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from .. import jit
 from . import sources
 from .ahead import FORMAT, SYSTEM, dimensions, parse
 from .arguments import FORMATS
@@ -183,8 +184,14 @@ def _environment(variables: dict[str, str]) -> Iterator[None]:
 
 
 def _pool(workers: int) -> ProcessPoolExecutor:
-    """Return new processes, which do not look for garbage: the compiler makes millions of objects, and keeps most."""
-    return ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=gc.disable)
+    """Return new processes, which compile and do nothing else."""
+    return ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=_prepare)
+
+
+def _prepare() -> None:
+    """Do without a search for garbage, as the compiler keeps most of its objects, and without one for a BLAS."""
+    gc.disable()
+    jit.LOOK_FOR_BLAS = False
 
 
 def compile_runtime() -> bytes:

@@ -1,11 +1,12 @@
 """One line on a terminal while kernels are compiled for more than a second: what, how many, and that it is kept.
 
 The line is rewritten as compiling goes on and removed at its end. There is none if standard error is not a terminal, or
-if a command is quiet (`jit.SHOW_COMPILING`).
+if a command is quiet (`jit.SHOW_COMPILING`). While kernels are compiled, Python does not look for garbage.
 """
 
 from __future__ import annotations
 
+import gc
 import shutil
 import sys
 import time
@@ -26,11 +27,14 @@ class Notice(event.Listener):  # type: ignore[misc]
         self.depth = self.functions = 0
         self.seconds = self.started = self.shown_at = 0.0
         self.kernel = ""
+        self.collects = True  # whether garbage was collected before
 
     def on_start(self, started: Any) -> None:
         """Count a function, and show the line if it is time."""
         now = time.monotonic()
         if not self.depth:
+            self.collects = gc.isenabled()
+            gc.disable()  # the compiler makes millions of objects and keeps most: looking for garbage is of no use
             function = started.data["dispatcher"].py_func
             self.started, self.kernel = now, f"{function.__module__}.{function.__name__}"
         self.depth += 1
@@ -43,6 +47,8 @@ class Notice(event.Listener):  # type: ignore[misc]
         """Remove the line when the outermost function has been compiled."""
         self.depth -= 1
         if not self.depth:
+            if self.collects:
+                gc.enable()
             self.seconds += time.monotonic() - self.started
             if self.shown_at:
                 self.shown_at = 0.0

@@ -14,6 +14,10 @@ kernels call is a *part*: it ends as LLVM code, which is linked into its callers
 nearly halves the time of a first run; the results are the same, bit for bit. It needs numba's internals, so it is done
 only for versions that it was tested with (`SUPPORTED`); with any other a part is an ordinary function of numba's.
 
+Less work of numba's. It analyses the lifetimes of variables after most of its 27 passes, of which only the last one
+needs them and finds them itself; and it looks through all meanings of `+` at every occurrence. Neither changes the
+code: parts skip the one, and the types of operators on numbers are remembered. It saves an eighth of the time.
+
 Floating point. Only `contract` (fused multiply-add) and `nsz` (the sign of zero does not matter) are granted:
 sums keep their order, so a model does not depend on how its stream was cut, and NaN stays NaN.
 
@@ -61,10 +65,13 @@ PART_OPTIONS: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": 
 
 if SUPPORTED:
     from numba import _dynfunc
+    from numba.core import compiler_machinery
     from numba.core.codegen import JITCodeLibrary
     from numba.core.compiler import CompilerBase, DefaultPassBuilder
-    from numba.core.compiler_machinery import register_pass
+    from numba.core.compiler_machinery import PassManager, register_pass
+    from numba.core.transforms import canonicalize_cfg
     from numba.core.typed_passes import NativeLowering
+    from numba.core.types.functions import BaseFunction
 
     class PartLibrary(JITCodeLibrary):  # type: ignore[misc]
         """LLVM code to be linked into other libraries: neither optimized nor compiled here."""
@@ -97,19 +104,47 @@ if SUPPORTED:
             state["cr"] = lowered._replace(cfunc=handle)
             return True
 
+    class PartPasses(PassManager):  # type: ignore[misc]
+        """Passes without an analysis of variables after each of them."""
+
+        def _runPass(self, index: int, step: Any, state: Any) -> None:  # noqa: N802 (numba's name)
+            step.analysis = self._analysis
+            for run in (step.run_initialization, step.run_pass, step.run_finalizer):
+                run(state)
+            if compiler_machinery._pass_registry.get(type(step)).mutates_CFG:
+                state.func_ir.blocks = canonicalize_cfg(state.func_ir.blocks)
+
     class PartCompiler(CompilerBase):  # type: ignore[misc]
         """numba's pipeline with a different lowering."""
 
         def define_pipelines(self) -> list[Any]:
             """Return the pipeline with `PartLowering`."""
-            pipeline = DefaultPassBuilder.define_nopython_pipeline(self.state)
+            usual = DefaultPassBuilder.define_nopython_pipeline(self.state)
+            pipeline = PartPasses("part")
             pipeline.passes = [
-                (PartLowering if step is NativeLowering else step, description) for step, description in pipeline.passes
+                (PartLowering if step is NativeLowering else step, description) for step, description in usual.passes
             ]
             pipeline.finalize()
             return [pipeline]
 
     PART_OPTIONS["pipeline_class"] = PartCompiler
+
+    find_type = BaseFunction.get_call_type
+    _OPERATORS: dict[Any, tuple[Any, Any]] = {}  # by operator, its meanings and the types of numbers
+
+    def _find_type_once(self: Any, context: Any, arguments: Any, keywords: Any) -> Any:
+        """Find the signature of a call; that of an operator on numbers is found once."""
+        is_operator = getattr(self.typing_key, "__module__", "") == "_operator"
+        if not is_operator or not all(isinstance(kind, (types.Number, types.Boolean)) for kind in arguments):
+            return find_type(self, context, arguments, keywords)
+        key = self.typing_key, self.templates, arguments
+        if key not in _OPERATORS:
+            signature = find_type(self, context, arguments, keywords)
+            _OPERATORS[key] = signature, self._impl_keys[signature.args]
+        signature, self._impl_keys[signature.args] = _OPERATORS[key]
+        return signature
+
+    BaseFunction.get_call_type = _find_type_once
 
 
 # -- the cache ---------------------------------------------------------------------------------------

@@ -34,6 +34,7 @@ from ..losses import Loss
 from ..penalties import Penalty
 from ..validation import Array
 
+EUCLIDEAN = Euclidean()
 State = Any  # each algorithm's own named tuple of arrays and counts
 
 
@@ -92,7 +93,7 @@ class Algorithm(ABC):
     @property
     def space(self) -> Geometry:
         """The geometry that the algorithm works in."""
-        geometry: Geometry = getattr(self, "geometry", Euclidean())
+        geometry: Geometry = getattr(self, "geometry", EUCLIDEAN)
         return geometry
 
     def check(self, penalty: Penalty, shape: Shape) -> None:
