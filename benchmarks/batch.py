@@ -11,8 +11,8 @@ accurate enough at any tolerance.
 
 Then what the proof costs: ours to a proved relative gap of 1e-4 and 1e-6, beside ours to 1e-6. Then threads, ten random
 orders of columns, the cost of an epoch, and memory beyond the data. Under each table stand its bars, met or not;
-results are kept after each. Every run is a process of its own, forked when the data are ready; BLAS has one thread. C is
-LIBLINEAR's: the weight of a row's loss beside ||w||_1 or ||w||^2 / 2.
+results are kept after each. Every run is a process of its own, forked when the data are ready; BLAS has one thread. C
+is LIBLINEAR's: the weight of a row's loss beside ||w||_1 or ||w||^2 / 2.
 """
 
 from __future__ import annotations
