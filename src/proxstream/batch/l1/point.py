@@ -143,7 +143,7 @@ class Point:
 
 
 PROJECTING = 1.0  # part of the descent's seconds that projections may take
-WAITING = 1.25  # how much longer the descent has to be after a projection before the next
+WAITING = 2.0  # how much longer the descent has to be after a projection before the next
 MEASURES = 6.0  # passes over the columns left that they may take beside that
 FEASIBLE = 1e-13  # what rounding may leave of <x_j, theta> = 0, relative to its terms
 FREE_STEPS = 5
