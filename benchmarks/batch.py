@@ -9,10 +9,10 @@ tolerance is then run again, all contestants in turn, and medians are compared (
 run of each). A run that takes ten times as long as ours is cut and shown as ">"; "-" stands for a peer that is not
 accurate enough at any tolerance.
 
-Then what the proof costs: ours to a proved relative gap of 1e-4 and 1e-6, beside ours to 1e-6. Then threads, the cost
-of an epoch, and memory beyond the data. Under each table stand its bars, met or not; results are kept after each.
-Every run is a process of its own, forked when the data are ready; BLAS has one thread. C is LIBLINEAR's: the weight of
-a row's loss beside ||w||_1 or ||w||^2 / 2.
+Then what the proof costs: ours to a proved relative gap of 1e-4 and 1e-6, beside ours to 1e-6. Then threads, ten random
+orders of columns, the cost of an epoch, and memory beyond the data. Under each table stand its bars, met or not;
+results are kept after each. Every run is a process of its own, forked when the data are ready; BLAS has one thread. C
+is LIBLINEAR's: the weight of a row's loss beside ||w||_1 or ||w||^2 / 2.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from proxstream.batch import dispatch as certified
 
 from . import data, harness, peers
 from .batch_bars import judge, ratio
-from .batch_facts import epochs, memory, threads
+from .batch_facts import epochs, memory, seeds, threads
 from .batch_runs import PROOFS, TARGET, compare
 from .batch_tasks import logistic, plans, problem_of, squared
 from .data import Stream
@@ -105,6 +105,9 @@ def main(arguments: list[str]) -> None:
     )
     parser.add_argument("--rounds", type=int, help="runs of each contestant (3; 1 with --quick)")
     parser.add_argument("--svmlight", nargs="*", default=[], metavar="FILE", help="files to add")
+    parser.add_argument(
+        "--small", nargs="*", default=[], metavar="FILE", help="files to add to the small and sparse data"
+    )
     parser.add_argument("--only", nargs="*", default=[], help="words of the tables' titles to run alone")
     options = parser.parse_args(arguments)
     quick, begun = options.quick, time.perf_counter()
@@ -116,6 +119,8 @@ def main(arguments: list[str]) -> None:
     )
     large = [] if quick else [data.zipf(400_000, 20)]
     streams += [data.svmlight(name) for name in options.svmlight]
+    small = [data.rare(), data.rare(2_000, 500, 20, 0.2), data.one_hot()]
+    small += [data.svmlight(name) for name in options.small]
     warm_up()
     kept = Kept(None if options.only else "batch-quick" if quick else "batch")
 
@@ -123,7 +128,7 @@ def main(arguments: list[str]) -> None:
         print(f"{time.perf_counter() - begun:5.0f} s: {title} ...", file=sys.stderr, flush=True)
         return not options.only or any(word in title for word in options.only)
 
-    for plan in plans(streams, large, quick):
+    for plan in plans(streams, large, small, quick):
         if not wanted(plan.title):
             continue
         results = {}
@@ -138,6 +143,7 @@ def main(arguments: list[str]) -> None:
         kept.add(plan.title, table(plan.title, results), figures, verdicts)
     for title, measure in (
         ("threads", partial(threads, [*streams, *large], rounds)),
+        ("seeds", partial(seeds, streams)),
         ("epochs", partial(epochs, 20_000 if quick else 400_000, rounds)),
         ("memory", partial(memory, [*streams, *large])),
     ):

@@ -1,4 +1,4 @@
-"""Beside the races of `benchmarks.batch`: two threads, the cost of an epoch, memory."""
+"""Beside the races of `benchmarks.batch`: two threads, the order of columns, the cost of an epoch, memory."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from .data import Stream
 LIMIT = 40.0  # seconds of a run
 LONG = 0.5  # seconds of a run from which two threads are to be worth their while
 FASTER = 1.6
+SEEDS, SPREAD = 10, 2.0  # random orders, and the longest time over the shortest that is allowed
 
 
 def threads(streams: list[Stream], rounds: int) -> tuple[Table, dict[str, Any], list[str]]:
@@ -46,6 +47,26 @@ def threads(streams: list[Stream], rounds: int) -> tuple[Table, dict[str, Any], 
     bar = f"two threads {FASTER} times as fast where one takes more than {LONG} s"
     verdict = f"NOT met: {bar} ({'; '.join(short)})" if short else f"met: {bar}"
     return out, facts, [verdict]
+
+
+def seeds(streams: list[Stream]) -> tuple[Table, dict[str, Any], list[str]]:
+    """Measure how much the seconds to a proof of 1e-4 depend on the random order of columns, under L1 at C = 10."""
+    title = f"{SEEDS} random orders, l1-logistic, C = 10, to a proof of 0.0001"
+    out = Table("", "shortest", "median", "longest", "longest / shortest", title=title, title_justify="left")
+    facts: dict[str, list[float]] = {}
+    short = []
+    for stream in streams:
+        problem = problem_of(logistic(stream, "l1", 10.0))
+        runs = [run(partial(certified.solve, problem, tol=1e-4, seed=seed), LIMIT) for seed in range(SEEDS)]
+        seconds = sorted(done.seconds if done else LIMIT for done in runs)
+        facts[stream.name] = seconds
+        spread = seconds[-1] / seconds[0]
+        figures = seconds[0], statistics.median(seconds), seconds[-1]
+        out.add_row(stream.name, *(f"{figure:.3g}" for figure in figures), f"{spread:.2f}")
+        if spread > SPREAD:
+            short.append(f"{stream.name}: {spread:.2f}")
+    bar = f"the longest at most {SPREAD:g} times the shortest"
+    return out, facts, [f"NOT met: {bar} ({'; '.join(short)})" if short else f"met: {bar}"]
 
 
 def epochs(rows: int, rounds: int) -> tuple[Table, dict[str, Any], list[str]]:

@@ -60,8 +60,8 @@ def squared(stream: Stream, part: float, ratio: float) -> Task:
     return Task(stream.X, y, "squared", part * largest * ratio, part * largest * (1.0 - ratio))
 
 
-def plans(streams: list[Stream], large: list[Stream], quick: bool) -> Iterator[Plan]:
-    """Yield the tables' tasks; `large` data have one strength each."""
+def plans(streams: list[Stream], large: list[Stream], small: list[Stream], quick: bool) -> Iterator[Plan]:
+    """Yield the tables' tasks; `large` data have one strength each, `small` ones their own tables."""
     few = (1.0,) if quick else (1.0, 30.0)
     yield Plan(
         "l2-logistic",
@@ -79,6 +79,9 @@ def plans(streams: list[Stream], large: list[Stream], quick: bool) -> Iterator[P
         [(f"{s.name}, C = {C:g}", logistic(s, "l1", C)) for s in streams for C in many]
         + [(f"{s.name}, C = 1", logistic(s, "l1", 1.0)) for s in large],
     )
+    for kind in ("l2", "l1"):
+        tasks = [(f"{s.name}, C = {C:g}", logistic(s, kind, C)) for s in small for C in (1.0, 10.0)]
+        yield Plan(f"{kind}-logistic, small and sparse", tasks)
     yield Plan("elastic net, equal parts, logistic", [(f"{s.name}, C = 1", logistic(s, "en", 1.0)) for s in streams])
     parts = (0.1,) if quick else (0.1, 0.01)
     yield Plan(

@@ -71,6 +71,20 @@ def one_hot(rows: int = 32_000, seed: int = 0) -> Stream:
     return Stream(f"one-hot, {rows:,} x {X.shape[1]}", X, np.where(rng.logistic(size=rows) < score, 1.0, -1.0))
 
 
+def rare(rows: int = 40_000, features: int = 300, per_row: int = 12, positive: float = 0.03, seed: int = 0) -> Stream:
+    """Short binary rows over few features of uneven frequency, with few positive labels: small and sparse."""
+    rng = np.random.default_rng(seed)
+    share = (1.0 + np.arange(features)) ** -0.7
+    lengths = np.minimum(rng.poisson(per_row - 1, rows) + 1, features // 2)
+    indptr = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
+    drawn = rng.choice(features, int(indptr[-1]), p=share / share.sum()).astype(np.int32)
+    X = csr_matrix((np.ones(len(drawn), np.float32), drawn, indptr), shape=(rows, features))
+    X.sum_duplicates()
+    X.data[:] = 1.0
+    score = X @ rng.normal(0.0, 0.7, features) + rng.logistic(size=rows)
+    return Stream(f"rare, {rows:,} x {features}", X, np.where(score > np.quantile(score, 1.0 - positive), 1.0, -1.0))
+
+
 def strokes(rows: int = 12_000, seed: int = 0) -> Stream:
     """Pictures of two blobs, noisy labels: dense rows of 784, most of them zero, strongly correlated."""
     stream = digits(rows, seed)

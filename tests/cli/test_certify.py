@@ -64,6 +64,24 @@ def test_a_model_without_a_penalty_is_compared_with_weights_of_its_norm(certify:
     assert "without a penalty an optimum may not exist" in certify("plain")
 
 
+def test_a_model_is_judged_by_the_penalty_that_it_was_trained_with(certify: Any, place: Path) -> None:
+    """Also where training added it once to the sum of the losses, and only the weights were kept."""
+    words = ["train", str(place / "clicks.svm"), "-o", str(place / "once.psm"), "-q", "--l1", "9"]
+    assert cli.main([*words, "--algorithm", "ftrl_proximal", "--penalty-weight", "once", "--weights-only"]) == 0
+    reported = json.loads(certify("once", "--json"))
+    assert reported["penalty"] == repr(ps.L1(9.0 / ROWS))
+    same = json.loads(certify("once", "--json", "--l1", str(9.0 / ROWS)))
+    assert reported["primal"] == same["primal"]
+
+
+def test_a_certified_model_of_a_loss_with_kinks_is_confirmed(certify: Any, place: Path) -> None:
+    words = ["train", str(place / "clicks.svm"), "-o", str(place / "hinge.psm"), "-q", "--l1", "0.01"]
+    assert cli.main([*words, "--loss", "hinge", "--algorithm", "certified", "--tol", "1e-5"]) == 0
+    reported = json.loads(certify("hinge", "--json"))
+    assert reported["penalty"] == "L1(lam=0.01)"
+    assert 0.0 <= reported["relative_gap"] <= 2e-5
+
+
 def test_features_are_listed_with_their_place_in_the_optimum(certify: Any, place: Path) -> None:
     reported = json.loads(certify("model", "--features", "--json"))
     X, y = dense(place)

@@ -128,7 +128,8 @@ def certificate(
         Likewise.
     sample_weight : array, for a matrix X
     passes : int
-        Epochs of the solver at most, for each output; 0 leaves the bound of the model's scores.
+        Epochs of the solver at most, for each output; 0 leaves the bound of the model's scores. The interior-point
+        method (losses with kinks) cannot start from the model, and makes up to six steps for each of them.
     tol : float
         A relative gap that is small enough.
     memory : int

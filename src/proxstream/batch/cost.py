@@ -76,6 +76,16 @@ def gram(n: int, entries: Any, m: Any) -> Any:
     return np.minimum(UNEVEN * ROW_PAIR * entries * entries / n, gram_in_blocks(n, m))
 
 
+def factorized_hessian(indptr: Array, one: float, size: int) -> tuple[bool, float]:
+    """Return whether X' D X of `size` columns is cheaper in dense blocks, and the seconds to make and factorize it.
+
+    `one` is 1.0 if each row has an entry for an intercept beside those that indptr counts.
+    """
+    counts = np.diff(indptr).astype(np.float64) + one
+    sparse, dense = gram_by_rows(float(counts @ counts)), gram_in_blocks(len(counts), size)
+    return dense < sparse, min(dense, sparse) + NEWTON_FACTOR * size**3 / 3.0
+
+
 def hessian_product(entries: int) -> float:
     """Return the seconds of X' D (X d) for all rows."""
     return 2.0 * ROW_PAIR * max(entries, 1)

@@ -30,6 +30,7 @@ from ..core import losses
 from ..core.losses import Loss
 from ..core.penalties import Penalty
 from ..core.validation import one_of
+from . import cost
 from .centring import solve_centred
 from .problem import Problem, Solution
 
@@ -47,6 +48,7 @@ SOLVERS = ("auto", "sdca", "newton")
 
 NARROW = 2_500  # features up to which a Hessian is built and factorized
 SDCA_BELOW, SDCA_BELOW_NARROW = 25.0, 2.0  # the largest kappa (1) for Prox-SDCA: wide data, narrow data
+SDCA_BELOW_COSTLY, COSTLY = 10.0, 12.0  # narrow data of which a factorized Hessian costs as much as so many passes
 SDCA_BELOW_KINKED = 3.0  # narrow data and kinks
 
 
@@ -121,9 +123,13 @@ def takes_l1(loss: Loss) -> bool:
 
 def _limit(problem: Problem, primal: Room) -> float:
     """Return the largest kappa at which Prox-SDCA is faster than the other solver."""
-    if primal == "newton":
-        return SDCA_BELOW_NARROW if problem.n_features <= NARROW else SDCA_BELOW
-    return SDCA_BELOW_KINKED
+    if primal != "newton":
+        return SDCA_BELOW_KINKED
+    if problem.n_features > NARROW:
+        return SDCA_BELOW
+    _, seconds = cost.factorized_hessian(problem.rows.indptr, float(problem.fit_intercept), problem.n_features + 1)
+    costly = problem.n_outputs == 1 and seconds > COSTLY * cost.data_pass(len(problem.rows.data))
+    return SDCA_BELOW_COSTLY if costly else SDCA_BELOW_NARROW
 
 
 def kappa(problem: Problem) -> float:

@@ -43,6 +43,7 @@ from .l1._csc import Columns, Rows
 
 MOST_ROUNDS = 12  # of each series
 ITERATIONS = 150  # of conjugate gradients in a round
+IDLE, FALLS = 30, 0.7  # iterations that leave more than this part of the largest excess: a round ends
 ACCURACY = 0.03  # part of the largest excess that a round may leave
 PAYS = 0.1  # part of the gap by which a round has to reduce it
 FLOOR = 1e-11  # of phi''
@@ -272,8 +273,11 @@ class _Search:
         towards, ru = u, float(residual @ u)
         best, left = q, float(np.max(np.abs(residual) / size))
         enough = max(0.3 * self.goal, ACCURACY * left)
-        for _ in range(ITERATIONS):
-            if left <= enough or self.seconds > self.budget:
+        met: list[float] = []
+        for k in range(ITERATIONS):
+            met.append(left)
+            idle = k >= IDLE and left > FALLS * met[k - IDLE]
+            if left <= enough or idle or self.seconds > self.budget:
                 break
             Ht = np.zeros(m + 1)
             csr_products.hessian_times(X, 0.0, D, towards, 0, n, t, Ht)

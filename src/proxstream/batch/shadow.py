@@ -38,6 +38,7 @@ from .problem import Problem, Solution
 ENOUGH = 0.1  # part of the left side of (1) by which a proof may be loose
 FIRST = 1e-3  # relative gap of the first run
 TIGHTER = 0.1  # relative gaps of the next ones, compared with the last
+FROM_SCRATCH = 6  # steps for each pass allowed, of the method that can neither start from a model nor be continued
 FARTHEST = 1e3  # factor by which mu changes at most
 
 
@@ -110,8 +111,12 @@ class Shadow:
             yield from self._along_strengths(passes, tol, start)
             return
         try:
-            name = MODULES[choose(self.problem)]
+            room = choose(self.problem)
         except TypeError:  # no solver for this loss and penalty
+            return
+        name = MODULES[room]
+        if room == "interior":
+            yield _run(name, self.problem, tol, FROM_SCRATCH * passes, start)
             return
         goal = FIRST
         while self.passes < passes:

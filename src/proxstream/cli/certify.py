@@ -102,7 +102,7 @@ def certify(
 def _certify(model: Model, rows: Labelled, objective: Objective) -> dict[str, Any]:
     from ..batch import certificate
     from ..core import losses
-    from ..core.penalties import L1, L2, NoPenalty, Penalty
+    from ..core.penalties import L1, L2, L2Ball, NoPenalty, Penalty
 
     learner = model.learner
     try:
@@ -115,13 +115,12 @@ def _certify(model: Model, rows: Labelled, objective: Objective) -> dict[str, An
     if objective.l1 is not None or objective.l2 is not None:
         strengths = ((L1, objective.l1), (L2, objective.l2))
         penalty = sum((kind(lam) for kind, lam in strengths if lam), NoPenalty())
+    asked = learner.penalty if penalty is None else penalty
     coef, intercept = learner.weights()
     weights: Any = (coef.T if coef.ndim == 2 else coef, intercept if learner.fit_intercept else None)
     try:
         if learner.algorithm is None:
-            proof = certificate(
-                weights, rows, loss=objective_loss, penalty=learner.penalty if penalty is None else penalty
-            )
+            proof = certificate(weights, rows, loss=objective_loss, penalty=asked)
         else:
             proof = certificate(learner, rows, loss=objective_loss, penalty=penalty)
     except TypeError as error:  # no certificate for this loss or penalty
@@ -130,7 +129,7 @@ def _certify(model: Model, rows: Labelled, objective: Objective) -> dict[str, An
     return {
         "proof": proof,
         "loss": str(objective_loss),
-        "penalty": repr(learner.penalty if penalty is None else penalty),
+        "penalty": repr(asked if isinstance(proof.penalty, L2Ball) else proof.penalty),  # that beside the mean loss
         **_scope(proof),
         "primal": float(proof.primal),
         "dual": float(proof.dual),

@@ -199,7 +199,7 @@ class _Descent:
         settled = len(live) < 300 or len(live) <= 1.5 * np.count_nonzero(self.at.w)
         if len(live) > gram.MOST_COLUMNS or not settled:
             return False
-        return self.sweeps.seconds >= self._gram_cost(live)
+        return self.sweeps.seconds >= self._gram_cost(live) + cost.FACE_FACTOR * float(len(live)) ** 3
 
     def _gram_cost(self, live: Array) -> float:
         ptr = self.at.columns.ptr

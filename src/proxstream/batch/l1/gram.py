@@ -29,6 +29,7 @@ from .point import Point, Strengths
 from .sweeps import Step
 
 MOST_COLUMNS = 1000
+NEAR_COLUMNS = 512  # up to which half of H is in the processor's second cache
 CHANGED = 0.15
 BLOCK = 1024
 TINY = 1e-11  # floor of phi''
@@ -36,9 +37,26 @@ SOLVED = 0.03  # part of the violations that the quadratic problem may leave
 
 
 def add(columns: Columns, chosen: Array, X: Rows, c: Array, first: int, H: Array, threads: Threads = ALONE) -> None:
-    """Add sum_i c_i x_ij x_ik to H_jk for all pairs of columns of which one is at place `first` or later."""
-    places = threads.deal(np.arange(first, len(chosen)))
+    """Add sum_i c_i x_ij x_ik to H_jk for all pairs of columns of which one is at place `first` or later.
+
+    A small H stays near the processor while rows are read in order; a large one is summed up column by column.
+    """
+    m = len(chosen)
+    if first == 0 and m <= NEAR_COLUMNS:
+        for half in threads.each(lambda first, last: _half(X, c, first, last, m), threads.ranges_by_entries(X.indptr)):
+            half.flat[:: len(half) + 1] *= 0.5
+            H += half
+            H += half.T
+        return
+    places = threads.deal(np.arange(first, m))
     threads.each(lambda some: kernels.add_gram(columns, chosen, X, c, some, H), places)
+
+
+def _half(X: Rows, c: Array, first: int, last: int, m: int) -> Array:
+    """Return sum_i c_i x_i x_i' of some rows on one side of the diagonal."""
+    half = np.zeros((m, m))
+    newton.gram(X, 0.0, c, first, last, half)
+    return half
 
 
 def extended(H: Array, columns: Columns, chosen: Array, c: Array, threads: Threads = ALONE) -> Array:

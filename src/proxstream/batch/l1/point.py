@@ -48,6 +48,7 @@ from . import _csc as kernels, _kernels as l1
 from ._csc import Columns
 
 HALVINGS = 40
+EXPANDED, AHEAD, MOVED = range(3)  # theta and D are those of z; those computed ahead are; none are
 HIDDEN = 1e-12  # part of P below which rounding hides a decrease
 ENOUGH = 0.01  # part of the decrease that slopes promise which a step has to bring
 
@@ -76,6 +77,8 @@ class Point:
         self.columns, self.psi, self.w = columns, psi, w
         self.threads, n = threads, problem.rows.n_rows
         self.z, self.theta, self.D = np.empty(n), np.empty(n), np.empty(n)
+        self._ahead = np.empty(n), np.empty(n)  # theta and D of the last scores that a step has tried
+        self._state = MOVED
         self.mean_loss = np.inf
 
     @property
@@ -92,27 +95,29 @@ class Point:
         """Compute everything from the weights alone, without the rounding errors that steps have accumulated."""
         self.z[:] = 0.0
         kernels.combine(self.columns, np.flatnonzero(self.w), self.w, self.z)
+        self._state = MOVED
         self.expand()
 
     def expand(self) -> None:
-        """Compute theta, D and the mean loss at z."""
+        """Have theta, D and the mean loss at z; a step that ended there has computed them already."""
+        if self._state == MOVED:
+            self.mean_loss = self._expand(self.z)
+        if self._state != EXPANDED:
+            (self.theta, self.D), self._ahead = self._ahead, (self.theta, self.D)
+        self._state = EXPANDED
+
+    def _expand(self, z: Array) -> float:
+        """Compute theta and D at scores z into `_ahead`; return the mean loss there."""
+        theta, D = self._ahead
 
         def work(first: int, last: int) -> float:
-            return float(newton.expand(self.loss, self.y, self.p, self.z, first, last, self.theta, self.D))
+            return float(newton.expand(self.loss, self.y, self.p, z, first, last, theta, D))
 
-        self.mean_loss = sum(self.threads.each(work, self.threads.ranges(len(self.z))))
+        return float(sum(self.threads.each(work, self.threads.ranges(len(z)))))
 
     def products(self, j: Array, v: Array, out: Array) -> None:
         """Write <x_j, v> into out[j] for each of the given columns j."""
         self.threads.each(lambda some: kernels.products(self.columns, some, v, out), self.threads.deal(j))
-
-    def _loss_along(self, v: Array, t: float) -> float:
-        """Return the mean loss at z + t v."""
-
-        def work(first: int, last: int) -> float:
-            return float(newton.along(self.loss, self.y, self.p, self.z, v, t, first, last)[0])
-
-        return float(sum(self.threads.each(work, self.threads.ranges(len(v)))))
 
     def advance(self, j: Array, u: Array, v: Array) -> float:
         """Move the weights of columns j towards u, v = X (u - w), as far as P falls enough; return how far, up to 1.
@@ -127,18 +132,18 @@ class Point:
         t = 1.0
         for _ in range(HALVINGS):
             moved = u if t == 1.0 else w + t * d
-            loss = self._loss_along(v, t)
+            z = self.z + (v if t == 1.0 else t * v)
+            loss = self._expand(z)
             if loss + psi.value(moved) <= start + ENOUGH * t * promised + hidden:
                 self.w[j] = moved
-                self.z += v if t == 1.0 else t * v
-                self.mean_loss = loss
+                self.z, self.mean_loss, self._state = z, loss, AHEAD
                 return t
             t *= 0.5
         return 0.0
 
 
 PROJECTING = 1.0  # part of the descent's seconds that projections may take
-WAITING = 1.25  # how much longer the descent has to be after a projection before the next
+WAITING = 2.0  # how much longer the descent has to be after a projection before the next
 MEASURES = 6.0  # passes over the columns left that they may take beside that
 FEASIBLE = 1e-13  # what rounding may leave of <x_j, theta> = 0, relative to its terms
 FREE_STEPS = 5

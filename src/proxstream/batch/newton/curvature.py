@@ -113,7 +113,7 @@ class Factorized:
         ridge = RIDGE
         while True:
             H.flat[:: len(H) + 1] = 1.0 + ridge
-            self.factor, failed = dpotrf(H, lower=1)
+            self.factor, failed = dpotrf(H, lower=1, clean=0)
             if not failed:
                 return
             ridge *= 100.0
@@ -129,7 +129,7 @@ class Factorized:
         )
         H = half + half.T
         H.flat[:: size + 1] = half.diagonal()
-        return np.asfortranarray(H)
+        return np.asarray(H.T)  # the same, as LAPACK stores it
 
     def _dense(self, D: Array) -> Array:
         passes = self.passes
@@ -179,10 +179,7 @@ class JointFactorized(Factorized):
 
 def factorization_cost(passes: Passes) -> tuple[bool, float]:
     """Return whether a Hessian is cheaper in dense blocks, and the seconds of making and factorizing it."""
-    counts = np.diff(passes.X.indptr).astype(np.float64) + passes.one
-    sparse = cost.gram_by_rows(float(counts @ counts))
-    dense = cost.gram_in_blocks(passes.n, passes.size)
-    return dense < sparse, min(dense, sparse) + cost.NEWTON_FACTOR * passes.size**3 / 3.0
+    return cost.factorized_hessian(passes.X.indptr, passes.one, passes.size)
 
 
 def worth_factorizing(passes: Passes) -> bool:
