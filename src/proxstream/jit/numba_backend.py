@@ -16,7 +16,7 @@ only for versions that it was tested with (`SUPPORTED`); with any other a part i
 
 Less work of numba's. It analyses the lifetimes of variables after most of its 27 passes, of which only the last one
 needs them and finds them itself; and it looks through all meanings of `+` at every occurrence. Neither changes the
-code: parts skip the one, and the types of operators on numbers are remembered. It saves an eighth of the time.
+code: parts skip the one, and the types of operators on numbers are remembered. It saves about a twelfth of the time.
 
 Floating point. Only `contract` (fused multiply-add) and `nsz` (the sign of zero does not matter) are granted:
 sums keep their order, so a model does not depend on how its stream was cut, and NaN stays NaN.
