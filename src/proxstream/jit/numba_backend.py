@@ -15,8 +15,7 @@ nearly halves the time of a first run; the results are the same, bit for bit. It
 only for versions that it was tested with (`SUPPORTED`); with any other a part is an ordinary function of numba's.
 
 Less work of numba's. It analyses the lifetimes of variables after most of its 27 passes, of which only the last one
-needs them and finds them itself; and it looks through all meanings of `+` at every occurrence. Neither changes the
-code: parts skip the one, and the types of operators on numbers are remembered. It saves about a twelfth of the time.
+needs them and finds them itself: parts skip the others. The code is the same.
 
 Floating point. Only `contract` (fused multiply-add) and `nsz` (the sign of zero does not matter) are granted:
 sums keep their order, so a model does not depend on how its stream was cut, and NaN stays NaN.
@@ -71,7 +70,6 @@ if SUPPORTED:
     from numba.core.compiler_machinery import PassManager, register_pass
     from numba.core.transforms import canonicalize_cfg
     from numba.core.typed_passes import NativeLowering
-    from numba.core.types.functions import BaseFunction
 
     class PartLibrary(JITCodeLibrary):  # type: ignore[misc]
         """LLVM code to be linked into other libraries: neither optimized nor compiled here."""
@@ -128,23 +126,6 @@ if SUPPORTED:
             return [pipeline]
 
     PART_OPTIONS["pipeline_class"] = PartCompiler
-
-    find_type = BaseFunction.get_call_type
-    _OPERATORS: dict[Any, tuple[Any, Any]] = {}  # by operator, its meanings and the types of numbers
-
-    def _find_type_once(self: Any, context: Any, arguments: Any, keywords: Any) -> Any:
-        """Find the signature of a call; that of an operator on numbers is found once."""
-        is_operator = getattr(self.typing_key, "__module__", "") == "_operator"
-        if not is_operator or not all(isinstance(kind, (types.Number, types.Boolean)) for kind in arguments):
-            return find_type(self, context, arguments, keywords)
-        key = self.typing_key, self.templates, arguments
-        if key not in _OPERATORS:
-            signature = find_type(self, context, arguments, keywords)
-            _OPERATORS[key] = signature, self._impl_keys[signature.args]
-        signature, self._impl_keys[signature.args] = _OPERATORS[key]
-        return signature
-
-    BaseFunction.get_call_type = _find_type_once
 
 
 # -- the cache ---------------------------------------------------------------------------------------
