@@ -200,7 +200,9 @@ class CompiledEngine:
         """Make cells for more features; theirs are as if they had been there from the start."""
         if n_features <= self.n_features:
             return
-        state = _longer(self.state, n_features * self.layout.cells)  # before anything changes: memory may not suffice
+        # Before anything changes: memory may not suffice. Before the first row all cells are zero, and are not copied.
+        known = self.state if self.t else self.state[:0]
+        state = _longer(known, n_features * self.layout.cells)
         if self.means is not None and isinstance(self.layout, AveragedLayout):
             sums = _longer(self.means.sums, n_features)
             sums[self.n_features :, SUM] = self.layout.first_sum(self.means, self.t)

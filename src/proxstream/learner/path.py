@@ -185,7 +185,14 @@ class PathLearner(Learner):
             return super().losses_of(scores, y)
         return np.stack([super(PathLearner, self).losses_of(each, y) for each in scores])
 
-    def choose(self, rule: str | None = None, *, held_out: PairedLosses | None = None, **rules: Any) -> int:
+    def choose(
+        self,
+        rule: str | None = None,
+        *,
+        held_out: PairedLosses | None = None,
+        counts: Array | None = None,
+        **rules: Any,
+    ) -> int:
         """Return the place of the strength that a rule chooses: see `path_choice.choose_strength`.
 
         Parameters
@@ -193,10 +200,13 @@ class PathLearner(Learner):
         rule : {"best", "1se"}, optional
         held_out : PairedLosses, optional
             Losses of other rows to choose by, in place of the progressive losses.
+        counts : array of integers, optional
+            What `count_nonzero` returns, if known.
         **rules : strength=, nnz= or loss_within=
         """
         losses = self.compared if held_out is None else held_out
-        return choose_strength(self.strengths, losses, self.count_nonzero(), rule, **rules)
+        counts = self.count_nonzero() if counts is None else counts
+        return choose_strength(self.strengths, losses, counts, rule, **rules)
 
     # ---- the models, read back
 
@@ -215,7 +225,7 @@ class PathLearner(Learner):
 
     def count_nonzero(self, occurred: Array | None = None) -> Any:
         """Return how many weights of each model are not exactly zero; see `Learner.count_nonzero`."""
-        if isinstance(self.engine, PathEngine) and not self.average:
+        if isinstance(self.engine, (PathEngine, PathTrial)) and not self.average:
             return self.engine.count_nonzero(occurred)
         return np.array([self.model(k).count_nonzero(occurred) for k in range(len(self.strengths))])
 

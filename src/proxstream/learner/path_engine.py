@@ -22,6 +22,7 @@ from ..data.rowblock import RowBlock
 from . import _auto as auto, _finite as finite, _loop as loop, _path as path, _path_auto as path_auto, divergence
 from .engine import CompiledEngine, Engine
 from .layouts import START, SUMMED, AutoLayout, Layout, ScalarLayout
+from .memory import zeros_on_lines
 from .state_checks import check_clock
 
 
@@ -114,7 +115,7 @@ class PathLayout:
         """Return the arrays of some of the models, side by side."""
         chosen = np.asarray(members, np.int64)
         return {
-            "state": np.ascontiguousarray(arrays["state"][:, self.columns(members)]),
+            "state": _touched_columns(arrays["state"], self.columns(members)),
             "bias": arrays["bias"][chosen] if len(arrays["bias"]) else arrays["bias"].copy(),
             "clock": arrays["clock"][chosen] if self._auto else arrays["clock"].copy(),
         }
@@ -170,7 +171,7 @@ class PathEngine(CompiledEngine):
 
     def count_nonzero(self, occurred: Array | None = None) -> Any:
         """Return how many weights of each model are not zero; only cells that rows have touched are looked at."""
-        touched = np.flatnonzero(self.state.any(axis=1)) if occurred is None else occurred
+        touched = _touched_rows(self.state) if occurred is None else occurred
         none = np.zeros((1, self.state.shape[1]), self.state.dtype)
         few = {**self.arrays(), "state": np.concatenate((self.state[touched], none))}
         counts = []
@@ -187,9 +188,25 @@ class PathEngine(CompiledEngine):
 
     def select(self, members: Sequence[int] | Array) -> PathEngine:
         """Return an engine of some of the models."""
-        engine = self.empty(self.layout.select(members))
-        engine.restore(self.layout.arrays_of(self.arrays(), members))
+        if len(members) == self.layout.n_outputs:
+            return self
+        engine, own = self.empty(self.layout.select(members)), self.layout.arrays_of(self.arrays(), members)
+        engine.state, engine.bias, engine.clock = own["state"], own["bias"], own["clock"]
+        engine._careful = self._careful
         return engine
+
+
+def _touched_rows(state: Array) -> Array:
+    """Return the rows that have a bit set: a zero with a sign counts."""
+    return np.flatnonzero(state.view(np.uint32 if state.itemsize == 4 else np.uint64).any(axis=1))
+
+
+def _touched_columns(state: Array, columns: Array) -> Array:
+    """Return columns of a state; of its millions of rows only those that are not zero are copied."""
+    touched = _touched_rows(state)
+    chosen = zeros_on_lines((len(state), len(columns)), state.dtype)
+    chosen[touched] = state[touched[:, None], columns]
+    return chosen
 
 
 class EachAlone:

@@ -135,6 +135,15 @@ class PathTrial:
             scores[members[ahead]] = engine.predict(rows)[ahead]
         return scores
 
+    def count_nonzero(self, occurred: Array | None = None) -> Array:
+        """Return how many weights of each model are not zero, under the scale ahead."""
+        counts, leaders = np.empty(len(self.decision), np.int64), self._leaders
+        for scale, members, engine in self.groups:
+            ahead = leaders[members] == scale
+            if ahead.any():
+                counts[members[ahead]] = engine.count_nonzero(occurred)[ahead]
+        return counts
+
     def grow(self, n_features: int) -> None:
         """Make cells for more features; theirs are as if they had been there from the start."""
         for engine in self.engines:

@@ -147,15 +147,17 @@ class PathSession(Session):
     def choose(self, rule: Mapping[str, Any]) -> str:
         """Become the session of the strength that a rule chooses; return a remark if none is as sparse as wanted."""
         self.path, remark = self._learner, ""
+        counts = self.path.count_nonzero(self._occurred)
         try:
-            k = self.path.choose(held_out=self.held_out, **rule)
+            k = self.path.choose(held_out=self.held_out, counts=counts, **rule)
         except ValueError as error:
             if "nnz" not in rule:
                 raise
-            k, remark = int(np.argmin(self.path.count_nonzero())), f"{error}: chosen"
-        counts, errors = self.path.count_nonzero().tolist(), self._difference_errors(self.path)
+            k, remark = int(np.argmin(counts)), f"{error}: chosen"
+        errors = self._difference_errors(self.path)
         self._path_facts = [
-            self._facts_of(each, count) | error for each, (count, error) in enumerate(zip(counts, errors, strict=True))
+            self._facts_of(each, count) | error
+            for each, (count, error) in enumerate(zip(counts.tolist(), errors, strict=True))
         ]
         self.chosen, self.learner = k, self.path.model(k)
         self.tally, self.lines, self.passes = (getattr(self.members[k], name) for name in ("tally", "lines", "passes"))
