@@ -66,7 +66,7 @@ def test_demo_trains_certifies_and_predicts() -> None:
         float(re.findall(rf"^{name} +(\S+)$", output, flags=re.MULTILINE)[0]) for name in ("primal", "dual")
     )
     best, bound = re.findall(r"^mean loss \+ penalty +(\S+).*\nlower bound +(\S+) ", output, flags=re.MULTILINE)[0]
-    assert dual <= float(bound) + 1e-6 <= float(best) + 2e-6 <= primal + 3e-6
+    assert max(dual, float(bound)) <= float(best) + 1e-6 <= primal + 2e-6
     probabilities = output.split("--predict probabilities\n")[1].splitlines()[:3]
     assert all(0.0 < float(probability) < 1.0 for probability in probabilities)
 

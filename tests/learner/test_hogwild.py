@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -117,8 +118,7 @@ def test_one_thread_at_a_time_is_the_stream_itself(monkeypatch: pytest.MonkeyPat
     algorithm = ps.MirrorDescent(0.1, "constant")
     alone, pooled = (Learner(algorithm, "smoothed_hinge", penalty, n_features=FEATURES) for _ in range(2))
     alone.learn(as_block(X, y))
-    executor = threads.ThreadPoolExecutor
-    monkeypatch.setattr(threads, "ThreadPoolExecutor", lambda n: executor(1))
+    monkeypatch.setattr(threads, "pool_of", lambda n: ThreadPoolExecutor(1))
     pooled.n_threads = 3
     pooled.learn(as_block(X, y))
     a, b = alone.state_dict(), pooled.state_dict()

@@ -610,7 +610,7 @@ STATES: dict[str, tuple[Callable[[], Learner], dict[str, Any]]] = {
     ),
     "auto": (
         lambda: Learner(ps.AutoFTRL(), "logistic", n_features=6),
-        {"state.clock": lambda a: a.fill(np.nan)},
+        {"state.feature.clock": lambda a: a.fill(np.nan)},
     ),
     "queries": (
         lambda: Learner(ps.RDA(), "ranking_hinge", n_features=6, ranking=True),

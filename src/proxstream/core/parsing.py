@@ -79,7 +79,7 @@ def as_algorithm(algorithm: Algorithm | str | None) -> Algorithm:
     """Return an algorithm as it is, a text parsed, and None as AutoFTRL, the default.
 
     >>> as_algorithm("sgd(0.5)"), as_algorithm(None)
-    (SGD(eta=0.5, schedule='sqrt'), AutoFTRL(penalty_weight='every_round', scale='auto'))
+    (SGD(eta=0.5, schedule='sqrt'), AutoFTRL(penalty_weight='every_round', scale='auto', track=False))
     """
     if algorithm is None:
         return AutoFTRL()

@@ -123,7 +123,7 @@ class StreamPathRegressor(StreamPath, StreamRegressor):
     >>> y = 3.0 * X[:, 0] - 2.0 * X[:, 1] + rng.normal(size=3000)
     >>> path = ps.StreamPathRegressor().fit(X, y)
     >>> len(path.strengths_), np.flatnonzero(path.choose(nnz=2).coef_)
-    (9, array([0, 1]))
+    (10, array([0, 1]))
 
     Reference: Breiman, Friedman, Olshen and Stone 1984, Classification and regression trees, section 3.4.3 (the rule of
     one standard error).

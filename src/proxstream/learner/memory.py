@@ -6,6 +6,8 @@ A cell of 64 bytes, such as that of eight strengths, is then in one cache line a
 
 from __future__ import annotations
 
+import math
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,7 @@ def zeros_on_lines(shape: tuple[int, ...], dtype: Any) -> Array:
     >>> zeros_on_lines((3, 2), np.float32).ctypes.data % 64
     0
     """
-    size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+    size = math.prod(index(length) for length in shape) * np.dtype(dtype).itemsize
     room = np.zeros(size + LINE, np.uint8)
     start = -room.ctypes.data % LINE
     return np.asarray(room[start : start + size].view(dtype).reshape(shape))
