@@ -41,8 +41,9 @@ def test_algorithms_penalties_and_kinds_of_losses_learn_on_from_a_file(every: in
     report = json.loads(done.stdout)
     assert report["failures"] == []
     assert report["played"] > 900 // every
-    assert min(report["engines"].values()) >= max(20 // every, 1)
-    assert set(report["engines"]) == {"ScalarLayout", "MulticlassLayout", "AutoLayout", "DenseEngine"}
+    assert min(report["engines"].values()) >= max(10 // every, 1)
+    missing = {"ScalarLayout", "MulticlassLayout", "AutoLayout", "TrialEngine", "DenseEngine"} - set(report["engines"])
+    assert not missing if every == 1 else missing <= {"TrialEngine"}
 
 
 def test_the_matrix_has_every_member_of_the_registries() -> None:
