@@ -109,7 +109,7 @@ class RankingEngine:
         starts = np.flatnonzero(np.append(True, qid[1:] != qid[:-1]))
         first_rows = np.repeat(starts, np.diff(starts, append=rows.n_rows))
         last, room = int(starts[-1]), ranking.room(int(np.diff(rows.indptr).max()), rows)
-        # The query that goes on, those that are whole, and the last one, which may continue.
+        # The query that continues from the last block, those that are whole, and the last one, which may continue.
         edges = [0, *([int(starts[1])] if known and last else []), last, rows.n_rows]
         scores = []
         for first, stop in pairwise(sorted(set(edges))):

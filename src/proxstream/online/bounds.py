@@ -192,7 +192,7 @@ class Observed:
         """Return r_0(x) centred at x_1: h_0 B(x, x_1)."""
         if isinstance(self.space, Euclidean):
             return self._times(self.h0, x - self.first.x)
-        assert isinstance(self.h0, float)  # no other geometry takes a rate a coordinate
+        assert isinstance(self.h0, float)  # no other geometry takes a rate per coordinate
         return self.h0 * self.space.bregman(x, self.first.theta)
 
     def moving(self, x: Array) -> float:

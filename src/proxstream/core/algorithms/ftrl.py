@@ -34,7 +34,7 @@ class Proximal(NamedTuple):
 
 @component
 class FTRLProximal(Algorithm):
-    """FTRL-Proximal with a rate a coordinate: u = g_1:t - sum_s sigma_s x_s, h = 1/eta_t, k = t or 1.
+    """FTRL-Proximal with a rate per coordinate: u = g_1:t - sum_s sigma_s x_s, h = 1/eta_t, k = t or 1.
 
     1/eta_t,j = (beta + sqrt(sum of g_s,j^2)) / alpha and sigma_s = 1/eta_s - 1/eta_{s-1}: every round's new
     curvature is centred at the point played, beta's share at 0.
@@ -178,7 +178,7 @@ class FTRL(Algorithm):
         assert isinstance(self.rate, Rate)
         h = np.asarray(self.rate.inverse(t, q, n), dtype=np.float64)
         if h.ndim and not isinstance(self.geometry, Euclidean):
-            raise TypeError(f"a rate a coordinate needs the Euclidean geometry, got {self.geometry!r}")
+            raise TypeError(f"a rate per coordinate needs the Euclidean geometry, got {self.geometry!r}")
         return h
 
     def start(self, at: Point) -> Template:
