@@ -114,6 +114,8 @@ def demo(rows: int, l1: float | str, seed: int) -> None:
     _explain(console)
     if kept is not None:
         console.print(f"\nThe report of the training, with figures: {kept}", soft_wrap=True)
+    else:
+        console.print("\nWith `pip install '.[report]'` there is a report of the training, with figures.", markup=False)
 
 
 @contextmanager
