@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ from hypothesis import HealthCheck, settings
 
 from .browser import open_browser
 from .examples import QUICK, mark_cases
+from .interpreted import interpreted_kernels
 from .training.training_cases import clicks
 
 # No example fails for being slow: how long one takes depends on the load. The examples are the same in every run, so
@@ -25,6 +27,11 @@ settings.load_profile("repeatable")
 
 # Compiling makes millions of objects that stay: looking for garbage among them takes a tenth of the time.
 gc.set_threshold(100_000, 50, 100)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let tests marked `interpreted` be compiled, where the arithmetic of a processor is what is tested."""
+    parser.addoption("--compile-all", action="store_true", help="compile kernels in tests marked `interpreted` too")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -59,7 +66,7 @@ def run(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.
     return lambda *args: Done(cli.main(args), *capsys.readouterr())
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """Headless Chromium."""
     opened = open_browser(tmp_path_factory.mktemp("profile"))
@@ -67,21 +74,40 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     opened.quit()
 
 
-@pytest.fixture(scope="session")
-def cluster() -> Iterator[Any]:
-    """Two worker processes of one thread each, with nannies that start them anew when they die."""
+RUNNING: list[tuple[ExitStack, Any]] = []  # the cluster, while there is one
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Any:
+    """Two worker processes of one thread each, with nannies that start them again when they die.
+
+    One cluster serves a folder of tests. Workers are forked from a process that has imported what they need, which
+    takes seconds.
+    """
     import dask
     from distributed import LocalCluster
+    from distributed.utils import get_mp_context
 
     from proxstream.cluster.client import PATIENT
 
-    with (
-        dask.config.set(PATIENT),
-        LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, memory_limit="1GiB", dashboard_address=":0"
-        ) as made,
-    ):
-        yield made
+    if RUNNING:
+        return RUNNING[0][1]
+    method = "distributed.worker.multiprocessing-method"
+    with dask.config.set({method: "forkserver"}):
+        get_mp_context().set_forkserver_preload(["dask.dataframe", "distributed", "proxstream.estimators"])
+    stack = ExitStack()
+    stack.enter_context(dask.config.set({**PATIENT, method: "forkserver"}))
+    options = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "memory_limit": "1GiB"}
+    made = stack.enter_context(LocalCluster(**options, dashboard_address=":0"))
+    RUNNING.append((stack, made))
+    return made
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Stop the cluster after the last test of a folder: idle workers take a twentieth of a processor."""
+    if RUNNING and (nextitem is None or nextitem.path.parent != item.path.parent):
+        RUNNING.pop()[0].close()
 
 
 @pytest.fixture
@@ -98,3 +124,14 @@ def client(cluster: Any) -> Iterator[Any]:
 def eager_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     """Batch solvers share out even the little work of a test."""
     monkeypatch.setattr("proxstream.data.threads.SMALL", 0)
+
+
+@pytest.fixture(autouse=True)
+def _interpret(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Interpret kernels in tests marked `interpreted`, but compile them in exhaustive ones and if marked `compiled`."""
+    marks = {mark.name for mark in request.node.iter_markers()}
+    if "interpreted" in marks and not marks & {"compiled", "exhaustive"}:
+        with interpreted_kernels(request.config):
+            yield
+    else:
+        yield

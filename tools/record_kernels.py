@@ -123,6 +123,8 @@ def use_estimators(n: int = 300, d: int = 12) -> None:
     use(ps.StreamRegressor(penalty=l1), X, z)
     use(ps.StreamRegressor(algorithm=ps.FTRLProximal(), penalty=l1), X, z)
     use(ps.StreamClassifier(penalty=l1), X, classes, certify=False)
+    ps.StreamPathClassifier().fit(X, y)
+    ps.StreamPathRegressor().fit(X, z)
     for penalty in (l1, l2, both):
         use(ps.CertifiedClassifier(penalty=penalty), X, y)
         use(ps.CertifiedRegressor(penalty=penalty), X, z)

@@ -14,6 +14,8 @@ from proxstream.batch.lambda_max import no_worse_than_null
 from proxstream.core import losses
 from proxstream.data.rowblock import as_block
 
+pytestmark = pytest.mark.interpreted
+
 OFFSETS = (*(pytest.param(offset, marks=pytest.mark.exhaustive) for offset in (2e3, 1e4)), 1e8)
 
 
@@ -275,6 +277,7 @@ def test_no_solution_is_worse_than_no_weights(spoilt):
     assert not found.converged
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("offset", [1e8, 1e12])
 @pytest.mark.parametrize("penalty", [ps.L1(0.02), ps.L2(0.02)], ids=repr)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

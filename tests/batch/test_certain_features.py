@@ -62,6 +62,7 @@ def test_several_classes() -> None:
         assert len(proof.zeros)
 
 
+@pytest.mark.interpreted
 def test_nothing_is_certain_of_kinks_and_of_streams_too_large() -> None:
     X, y = data("logistic", 2)
     for proof in (

@@ -18,6 +18,8 @@ from proxstream.batch.dispatch import choose
 from proxstream.core import losses
 from proxstream.data.rowblock import as_block
 
+pytestmark = pytest.mark.interpreted
+
 # Two problems that are the same in other words have the same solution, but what a solver gives back differs by as much
 # as its tolerance allows: scikit-learn compares to seven digits.
 MODELS = [ps.CertifiedClassifier(tol=1e-12), ps.CertifiedRegressor(tol=1e-12)]

@@ -25,6 +25,8 @@ from ..examples import examples
 from . import naive_l1
 from .test_l1 import LOSSES, data
 
+pytestmark = pytest.mark.interpreted
+
 
 def by_columns(X: Any) -> Columns:
     X = csc_array(X)

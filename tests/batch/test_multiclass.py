@@ -72,6 +72,7 @@ def steps(draw: Any) -> tuple[Matrix, int, float, Matrix]:
     return p, int(rng.integers(k)), draw(st.sampled_from([0.0, 1e-8, 1e-2, 0.3, 1.0, 30.0, 1e4])), old
 
 
+@pytest.mark.interpreted
 @examples(200)
 @given(steps(), st.sampled_from(["softmax", "multiclass_hinge"]))
 def test_a_step_of_a_row_is_the_dual_step_of_its_loss(case: Any, name: str) -> None:
@@ -279,6 +280,7 @@ def test_threads_end_with_the_same_proof(name: str) -> None:
     assert two.primal == pytest.approx(stated.primal(two.coef, two.intercept), rel=1e-13)
 
 
+@pytest.mark.interpreted
 def test_rows_of_zeros_and_of_weight_zero_and_narrow_floats() -> None:
     X, y = rows(8)
     X[3], X[:, 2] = 0.0, 0.0

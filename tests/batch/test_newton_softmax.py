@@ -45,6 +45,7 @@ def best(problem: Problem) -> float:
     return float(minimize(value_and_slope, np.zeros((d + 1) * k), jac=True, method="L-BFGS-B", options=options).fun)
 
 
+@pytest.mark.interpreted
 @pytest.mark.usefixtures("eager_threads")
 @pytest.mark.parametrize("n_threads", [1, 2])
 def test_passes_are_the_dense_formulas(n_threads: int) -> None:

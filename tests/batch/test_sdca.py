@@ -19,6 +19,8 @@ from proxstream.data.rowblock import as_block
 
 from .naive_sdca import Naive
 
+pytestmark = pytest.mark.interpreted
+
 rng = np.random.default_rng(0)
 N, D = 60, 4
 X = rng.normal(size=(N, D)) * rng.choice([0.0, 1.0], size=(N, D), p=[0.2, 0.8])

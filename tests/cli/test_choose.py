@@ -63,7 +63,7 @@ def path(run: Any) -> Any:
         ("--l1 auto --loss ranking_hinge", "--loss ranking_hinge does not go with several strengths"),
         ("--l1 auto --keep-path --weights-only", "--keep-path --weights-only does not go with several strengths"),
         ("--l1 auto --penalty l2(0.1)", "must be a constraint such as nonnegative"),
-        ("--l1 auto --cluster local:1", "--cluster learns one strength"),
+        ("--l1 auto --names --cluster local:1", "--names does not apply to --cluster"),
     ],
 )
 def test_options_that_cannot_be_used(options: str, message: str, run: Any) -> None:

@@ -73,7 +73,7 @@ def test_a_table_without_a_label_lists_its_columns(ending: str, run: Any) -> Non
     reported = f"{name}: found no column 'label', expected one of 'click', 'site', 'price'\n"
     assert run("train", name, "-o", "m.psm") == (1, "", reported)
     assert run("train", name, "-o", "m.psm", "--on-error", "skip") == (1, "", reported)
-    assert run("train", name, "-o", "m.psm", "-q", "--label", "click") == (0, "", "")
+    assert run("train", name, "-b", "10", "-o", "m.psm", "-q", "--label", "click") == (0, "", "")
     Path("new.csv").write_text("site,price\na,1\n")
     assert run("predict", "m.psm", "new.csv").code == 0
     done = run("evaluate", "m.psm", "new.csv")
@@ -155,10 +155,10 @@ def test_bad_rows_are_left_out_of_measures_proofs_and_caches(run: Any) -> None:
 def test_nan_among_numbers_is_an_error_and_makes_no_categories(word: str, run: Any) -> None:
     Path("numbers.csv").write_text(f"label,x,name\n1,2.5,nan\n0,{word},b\n1,0.5,c\n")
     found = f"numbers.csv:3:3: found '{word}', expected a finite number in column 'x'\n"
-    assert run("train", "numbers.csv", "-o", "m.psm", "-q") == (1, "", found)
-    assert run("train", "numbers.csv", "-o", "m.psm", "-q", "--nulls", word) == (0, "", "")
+    assert run("train", "numbers.csv", "-b", "10", "-o", "m.psm", "-q") == (1, "", found)
+    assert run("train", "numbers.csv", "-b", "10", "-o", "m.psm", "-q", "--nulls", word) == (0, "", "")
     assert dict(ps.load("m.psm").features["columns"]) == {"x": "numeric", "name": "categorical"}
-    assert run("train", "numbers.csv", "-o", "m.psm", "-q", "--categorical", "x") == (0, "", "")
+    assert run("train", "numbers.csv", "-b", "10", "-o", "m.psm", "-q", "--categorical", "x") == (0, "", "")
 
 
 def test_a_quoted_field_is_shown_without_its_quotes(run: Any) -> None:

@@ -15,6 +15,8 @@ import proxstream as ps
 from proxstream import cli
 from proxstream.cli.demo import EPILOG
 
+from ..test_docs import README, blocks
+
 SCRIPT = Path(sys.executable).parent / ("proxstream.exe" if os.name == "nt" else "proxstream")
 
 
@@ -57,7 +59,7 @@ def without_clock(output: str) -> str:
 
 
 def test_demo_trains_certifies_and_predicts() -> None:
-    output = demo(600)
+    output = demo(1000)
     commands = re.findall(r"^\$ proxstream (\w+)", output, flags=re.MULTILINE)
     assert commands == ["train", "certify", "train", "predict"]
     rounds = re.findall(r"^ +(\d+)   \d\.\d{6} ", output, flags=re.MULTILINE)
@@ -72,7 +74,7 @@ def test_demo_trains_certifies_and_predicts() -> None:
 
 
 def test_demo_shows_sparse_learners_against_sgd() -> None:
-    table = rows_of(demo(600), "learner                      log loss")
+    table = rows_of(demo(1000), "learner                      log loss")
     assert len(table) == 5
     nonzeros = {name.split("(")[0]: int(cells[3]) for name, cells in table.items()}
     assert nonzeros["SGD"] == 300
@@ -82,7 +84,7 @@ def test_demo_shows_sparse_learners_against_sgd() -> None:
 
 
 def test_demo_regret_is_below_the_bound_of_the_theorem_named() -> None:
-    table = rows_of(demo(600), "learner         regret")
+    table = rows_of(demo(1000), "learner         regret")
     assert list(table) == ["SGD", "FOBOS", "RDA", "AdaGrad", "FTRL-Proximal"]
     for regret, linearized, bound, theorem in table.values():
         assert float(regret) <= float(linearized) <= float(bound)
@@ -91,26 +93,29 @@ def test_demo_regret_is_below_the_bound_of_the_theorem_named() -> None:
 
 @pytest.mark.exhaustive
 def test_demo_is_the_same_every_time_but_for_the_seed() -> None:
-    again = run("demo", "--rows", "600", "--seed", "1", PYTHONIOENCODING="utf-8", PYTHONHASHSEED="7")
-    assert without_clock(again.stdout) == without_clock(demo(600))
-    assert without_clock(demo(600, seed=2)) != without_clock(demo(600))
+    again = run("demo", "--rows", "1000", "--seed", "1", PYTHONIOENCODING="utf-8", PYTHONHASHSEED="7")
+    assert without_clock(again.stdout) == without_clock(demo(1000))
+    assert without_clock(demo(1000, seed=2)) != without_clock(demo(1000))
 
 
-def test_demo_into_a_pipe_is_plain_text_of_a_fixed_width() -> None:
-    narrow = run("demo", "--rows", "600", COLUMNS="30", PYTHONIOENCODING="utf-8")
-    assert without_clock(narrow.stdout) == without_clock(demo(600))
+def test_demo_into_a_pipe_is_plain_text_of_a_fixed_width_without_unicode() -> None:
+    wide, narrow = (run("demo", "--rows", "40", COLUMNS=n, PYTHONIOENCODING="ascii") for n in ("100", "30"))
+    assert narrow.returncode == 0, narrow.stderr
+    assert without_clock(narrow.stdout) == without_clock(wide.stdout)
     assert "\x1b" not in narrow.stdout
     assert max(map(len, narrow.stdout.splitlines())) <= 100
+    assert narrow.stdout.isascii()
 
 
-def test_demo_needs_no_unicode() -> None:
-    done = run("demo", "--rows", "40", PYTHONIOENCODING="ascii")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.isascii()
+def test_readme_shows_its_output() -> None:
+    printed = "\n".join(line.rstrip() for line in demo(1000).splitlines())
+    (path, learners, *_) = (block.text for block in blocks(README) if block.language == "text")
+    for shown in (path, learners):
+        assert "\n".join(shown.splitlines()) in printed
 
 
 def test_demo_shows_the_path_and_uses_the_strength_chosen() -> None:
-    output = demo(600)
+    output = demo(1000)
     chosen = re.findall(r"^\* +(\S+) ", output, flags=re.MULTILINE)
     assert len(chosen) == 1
     assert f"penalty       L1(lam={chosen[0]})" in output

@@ -24,6 +24,10 @@ from proxstream.learner.learner import Learner
 from proxstream.models.file import load_model
 from proxstream.models.model import OUTPUTS, Model, Weights
 
+from ..interpreted import interpreted_kernels
+
+pytestmark = pytest.mark.interpreted
+
 SCRIPT = Path(sys.executable).parent / ("proxstream.exe" if os.name == "nt" else "proxstream")
 N, D = 400, 12
 
@@ -53,9 +57,15 @@ def learned(path: Path, loss: str, **settings: Any) -> Learner:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder of data and models."""
     folder = tmp_path_factory.mktemp("models")
+    with interpreted_kernels(request.config):
+        write_data_and_models(folder)
+    return folder
+
+
+def write_data_and_models(folder: Path) -> None:
     for name, seed in (("rows", 0), ("test", 1)):
         X, score = rows(seed)
         (folder / f"{name}.svm").write_text(text(X, score > 0.0))
@@ -80,7 +90,6 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     coef, intercept = two.weights()
     save(Model(Weights(coef, intercept, "hinge", ps.L2(0.1))), folder / "weights.psm")
     save(Model(Weights(coef / 4.0, intercept, "poisson", ps.L2(0.1))), folder / "counts.psm")
-    return folder
 
 
 def save(model: Any, path: Path) -> None:

@@ -19,6 +19,8 @@ from proxstream.training.session import Session
 from ..browser import check_light_and_dark, look_at, prefer
 from ..training.training_cases import clicks
 
+pytestmark = pytest.mark.interpreted
+
 BINARY = ["ROC", "Precision and recall", "Calibration", "Scores of both classes"]
 NUMBERS = ["Predicted against true", "Residuals", "Distribution of the residuals"]
 
@@ -73,6 +75,14 @@ def titles(page: Path) -> list[str]:
 
 def headings(page: Path) -> list[str]:
     return re.findall("<h2>(.*?)</h2>", page.read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave figures empty, in tests of what is around them: drawing those of a page takes more than a second."""
+    monkeypatch.setattr(
+        "proxstream.report.sections.themed", lambda figure: b"<svg xmlns='http://www.w3.org/2000/svg'/>"
+    )
 
 
 def words_of(browser: Any) -> str:
@@ -177,6 +187,7 @@ def test_one_class_and_a_single_row(run: Any, browser: Any) -> None:
     assert "All rows are of one class" in words_of(browser)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_model_without_weights_has_a_page(run: Any) -> None:
     assert run("train", "clicks.svm", "-o", "m.psm", "--l1", "1000", "--report", "run.html").code == 0
     assert "All weights are 0." in Path("run.html").read_text(encoding="utf-8")
@@ -205,6 +216,7 @@ def test_figures_follow_the_page_into_the_dark(run: Any, browser: Any) -> None:
 # -- the run -------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_model_does_not_depend_on_the_report(run: Any) -> None:
     numbers(Path("numbers.svm"))
     for name, more in (("a.psm", ()), ("b.psm", ("--report", "run.html"))):
@@ -212,6 +224,7 @@ def test_the_model_does_not_depend_on_the_report(run: Any) -> None:
     assert Path("a.psm").read_bytes() == Path("b.psm").read_bytes()
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_model_that_is_up_to_date_has_a_page_of_its_history(run: Any) -> None:
     command = ("train", "clicks.svm", "-o", "m.psm", "--resume", "--report", "run.html")
     assert run(*command).code == 0
@@ -221,6 +234,7 @@ def test_a_model_that_is_up_to_date_has_a_page_of_its_history(run: Any) -> None:
     assert titles(Path("run.html")) == ["Progressive loss", "Non-zeros"]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_resumed_run_says_which_rows_its_residuals_are_of(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     numbers(Path("numbers.svm"), 600)
     command = ("train", "numbers.svm", "-o", "m.psm", "--loss", "squared", "--chunk-bytes", "4096", "--resume")
@@ -241,21 +255,13 @@ def test_a_resumed_run_says_which_rows_its_residuals_are_of(run: Any, monkeypatc
     assert 300 < rows < 600
 
 
-@pytest.mark.parametrize(("loss", "figures"), [("logistic", BINARY), ("squared", [])])
-def test_a_run_on_a_cluster_has_a_page(run: Any, client: Any, loss: str, figures: list[str]) -> None:
-    data = "clicks.svm" if loss == "logistic" else str(numbers(Path("numbers.svm")))
-    path = str(Path(data).absolute())
-    options = ("--cluster", client.scheduler.address, "--loss", loss, "--report", "run.html")
-    assert run("train", path, "-o", "m.psm", *options).code == 0
-    assert titles(Path("run.html")) == ["Progressive loss", "Non-zeros", *figures]
-
-
 def test_a_history_without_lines_still_has_a_curve(run: Any) -> None:
     options = ("--passes", "2", "--progress-every", "1000", "--report", "run.html")
     assert run("train", "clicks.svm", "-o", "m.psm", *options).code == 0
     assert titles(Path("run.html"))[:2] == ["Progressive loss", "Loss per pass"]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_quiet_run_prints_nothing_and_a_page_replaces_its_predecessor(run: Any) -> None:
     Path("run.html").write_text("old")
     done = run("train", "clicks.svm", "-o", "m.psm", "-q", "--report", "run.html")
@@ -264,6 +270,7 @@ def test_a_quiet_run_prints_nothing_and_a_page_replaces_its_predecessor(run: Any
     assert not [path for path in Path().iterdir() if path.name.endswith(".tmp")]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_report_goes_together_with_an_initial_model(run: Any) -> None:
     assert run("train", "clicks.svm", "-o", "m.psm").code == 0
     done = run("train", "clicks.svm", "-o", "n.psm", "-i", "m.psm", "--report", "run.html")

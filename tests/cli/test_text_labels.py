@@ -33,8 +33,8 @@ def same_weights(one: str, other: str) -> None:
 
 
 def test_two_classes_are_found_in_the_first_rows(run: Any) -> None:
-    assert run("train", "titanic.csv", "--label", "survived", "-o", "m.psm", "-q") == (0, "", "")
-    assert run("train", "numbers.csv", "--label", "survived", "-o", "n.psm", "-q") == (0, "", "")
+    assert run("train", "titanic.csv", "--label", "survived", "-b", "10", "-o", "m.psm", "-q") == (0, "", "")
+    assert run("train", "numbers.csv", "--label", "survived", "-b", "10", "-o", "n.psm", "-q") == (0, "", "")
     same_weights("m.psm", "n.psm")
     model = ps.load("m.psm")
     assert model.classes_.tolist() == ["no", "yes"]
@@ -47,9 +47,9 @@ def test_two_classes_are_found_in_the_first_rows(run: Any) -> None:
 
 
 def test_the_positive_class_is_chosen(run: Any) -> None:
-    train = ("train", "titanic.csv", "--label", "survived", "-o", "m.psm", "-q", "--class-weight", "no=2")
+    train = ("train", "titanic.csv", "--label", "survived", "-b", "10", "-o", "m.psm", "-q", "--class-weight", "no=2")
     assert run(*train, "--positive", "no") == (0, "", "")
-    options = ("--label", "survived", "-o", "n.psm", "-q", "--class-weight", "1=2")
+    options = ("--label", "survived", "-b", "10", "-o", "n.psm", "-q", "--class-weight", "1=2")
     assert run("train", "other.csv", *options) == (0, "", "")
     same_weights("m.psm", "n.psm")
     assert ps.load("m.psm").classes_.tolist() == ["yes", "no"]
@@ -96,12 +96,12 @@ def test_more_texts_than_classes(run: Any) -> None:
 
 
 def test_a_run_with_texts_is_continued_and_resumed(run: Any) -> None:
-    assert run("train", "titanic.csv", "--label", "survived", "-o", "m.psm", "-q") == (0, "", "")
+    assert run("train", "titanic.csv", "--label", "survived", "-b", "10", "-o", "m.psm", "-q") == (0, "", "")
     first = Path("m.psm").read_bytes()
     assert run("train", "titanic.csv", "-o", "n.psm", "-q", "-i", "m.psm") == (0, "", "")
     assert ps.load("n.psm").learner.t == 400
     assert ps.load("n.psm").classes_.tolist() == ["no", "yes"]
-    done = run("train", "titanic.csv", "--label", "survived", "-o", "m.psm", "--resume")
+    done = run("train", "titanic.csv", "--label", "survived", "-b", "10", "-o", "m.psm", "--resume")
     assert done.err.endswith("m.psm is up to date, nothing to do\n")
     assert Path("m.psm").read_bytes() == first
 
@@ -119,12 +119,12 @@ def test_identifiers_are_pointed_out(run: Any) -> None:
     rows = [f"{('no', 'yes')[i % 2]},{7919 * (i % 13) + 501},{20 + i % 40}" for i in range(200)]
     Path("shops.csv").write_text("\n".join(["label,shop,age", *rows]) + "\n")
     note = "integer columns that look like identifiers: shop; for categories add --categorical shop\n"
-    assert run("train", "shops.csv", "-o", "m.psm").err.startswith(note)
+    assert run("train", "shops.csv", "-b", "10", "-o", "m.psm").err.startswith(note)
     for options in (("--categorical", "shop"), ("--categorical", "all"), ("--numeric", "s*,age"), ("--drop", "shop")):
-        done = run("train", "shops.csv", "-o", "m.psm", *options)
+        done = run("train", "shops.csv", "-b", "10", "-o", "m.psm", *options)
         assert done.code == 0
         assert "identifiers" not in done.err
-    assert run("train", "shops.csv", "-o", "m.psm", "-q") == (0, "", "")
+    assert run("train", "shops.csv", "-b", "10", "-o", "m.psm", "-q") == (0, "", "")
 
 
 def test_all_columns_and_all_pairs(run: Any) -> None:

@@ -7,7 +7,9 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from proxstream.jit import describe
 
@@ -58,12 +60,21 @@ def folder(tmp_path: Path) -> Path:
         for i, (y, row) in enumerate(zip(labels, x, strict=True))
     ]
     (tmp_path / "a.csv").write_text("bought,price,age,city\n" + "\n".join(csv) + "\n")
+    columns = {
+        "label": (labels > 0).astype(np.int64),
+        "price": pa.array(x[:, 0], mask=x[:, 1] > 1.0),  # with nulls
+        "age": pa.array(np.round(100.0 * x[:, 1]).astype(np.int64), mask=x[:, 2] > 1.0),
+        "city": pa.array([None if i % 7 == 0 else f"c{i % 3}" for i in range(200)]),
+    }
+    parquet.write_table(pa.table(columns), tmp_path / "a.parquet")
     return tmp_path
 
 
-@pytest.mark.default_cases(1)
+@pytest.mark.default_cases(2)
 @compiled_ahead
-@pytest.mark.parametrize(("file", "options"), [("a.svm", "--l1 0.001"), ("a.vw", ""), ("a.csv", "--label bought")])
+@pytest.mark.parametrize(
+    ("file", "options"), [("a.parquet", ""), ("a.svm", "--l1 0.001"), ("a.vw", ""), ("a.csv", "--label bought")]
+)
 def test_files_to_models_and_predictions(file: str, options: str, folder: Path) -> None:
     run(COMMAND, "train", file, "-o", "m.psm", *options.split(), cwd=folder)
     lines = run(COMMAND, "predict", "m.psm", file, "--predict", "probabilities", cwd=folder)
@@ -86,7 +97,7 @@ def test_the_usual_algorithms(algorithm: str, folder: Path) -> None:
 
 @compiled_ahead
 def test_the_demo(tmp_path: Path) -> None:
-    assert "FTRLProximal" in run(COMMAND, "demo", "--rows", "300", cwd=tmp_path)
+    assert "FTRLProximal" in run(COMMAND, "demo", "--rows", "40", cwd=tmp_path)
 
 
 @compiled_ahead

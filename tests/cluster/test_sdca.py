@@ -95,6 +95,7 @@ def dual_value(problem: Problem, alpha: Any) -> float:
     return float(-problem.shares @ problem.loss.conjugate(-alpha, problem.rows.y) - conjugate)
 
 
+@pytest.mark.interpreted
 @pytest.mark.default_cases(1)
 @pytest.mark.parametrize(
     ("loss", "penalty"),
@@ -116,6 +117,7 @@ def test_the_dual_falls_if_partitions_do_not_share_the_penalty() -> None:
     assert min(np.diff(rounds_without_momentum(problem, blocks, 6, 8))) >= -1e-12
 
 
+@pytest.mark.interpreted
 def test_a_partition_solves_its_own_problem_exactly() -> None:
     """Squared loss: the maximizer of a partition's problem solves (I + K X X' P / l2) alpha = y - X v / l2."""
     problem = posed("squared", ps.L2(0.1), False)
@@ -154,6 +156,7 @@ def test_the_optimum_is_that_of_the_local_solver(penalty: Any, tol: float, k: in
     assert found.intercept == 0.0 or fit_intercept
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize("loss", ["hinge", "squared"])
 def test_other_losses_reach_tol(loss: str) -> None:
     problem = posed(loss, ps.L2(0.05))
@@ -164,6 +167,7 @@ def test_other_losses_reach_tol(loss: str) -> None:
     assert duals == sorted(duals)
 
 
+@pytest.mark.interpreted
 def test_strengths_and_starts_of_l1_by_a_q_norm() -> None:
     problem = posed("logistic", ps.L1(0.05))
     run = run_of(problem, 2, tol=1e-2)

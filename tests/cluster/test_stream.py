@@ -204,6 +204,7 @@ def test_workers_do_not_matter(cluster, client, four_lanes):
     assert same(model, four_lanes)
 
 
+@pytest.mark.exhaustive
 def test_a_worker_that_is_killed_while_it_makes_rows(client, four_lanes, tmp_path):
     model = DaskStreamClassifier(FTRL, penalty=ps.L1(1e-4), lanes=4, rows_per_round=4_000)
     model.fit(made_by_workers(dies=str(tmp_path / "died")))

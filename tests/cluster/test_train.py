@@ -20,6 +20,7 @@ from proxstream.cluster.partitions import FilePartition
 from proxstream.cluster.rounds import Rounds
 from proxstream.training.checkpoint import CheckpointStore
 
+from ..cli.test_report import BINARY, numbers, titles
 from ..training.training_cases import clicks
 
 ROWS = 4_000
@@ -363,3 +364,12 @@ def test_reports_about_odd_files_are_as_without_a_cluster(
     assert one.reading == two.reading == {"zero_based": True, "min_index": 1}
     (tmp_path / "zero.svm").write_text("1 0:1\n-1 2:1\n")
     assert there([str(tmp_path / n) for n in ("mixed.svm", "zero.svm")]).reading == {"zero_based": True}
+
+
+@pytest.mark.parametrize(("loss", "figures"), [("logistic", BINARY), ("squared", [])])
+def test_a_run_has_a_page(run: Any, client: Any, loss: str, figures: list[str]) -> None:
+    data = "clicks.svm" if loss == "logistic" else str(numbers(Path("numbers.svm")))
+    path = str(Path(data).absolute())
+    options = ("--cluster", client.scheduler.address, "--loss", loss, "--report", "run.html")
+    assert run("train", path, "-o", "m.psm", *options).code == 0
+    assert titles(Path("run.html")) == ["Progressive loss", "Non-zeros", *figures]

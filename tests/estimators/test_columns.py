@@ -16,6 +16,7 @@ from sklearn.model_selection import GridSearchCV
 
 import proxstream as ps
 from proxstream.data.rowblock import RowBlock, as_block
+from proxstream.io.features.featurizer import Featurizer
 from proxstream.io.features.spec import FeatureSpec
 
 RNG = np.random.default_rng(0)
@@ -178,8 +179,10 @@ def test_models_of_files_read_frames_and_files_alike(tmp_path: Path) -> None:
     np.testing.assert_allclose(model.predict_proba(again), model.predict_proba(FRAME.drop(columns="click")))
     assert "site=shop" in [feature.name for feature in model.top_features()]
     stream = ps.open_stream(tmp_path / "clicks.csv", features=spec, dtype=np.float64)
+    np.testing.assert_array_equal(model.predict(stream), model.predict(again))
+    other = ps.open_stream(tmp_path / "clicks.csv", features=Featurizer(spec, np.float64))
     with pytest.raises(ValueError, match=r"features=model.featurizer_"):
-        model.predict(stream)
+        model.predict(other)
 
 
 def test_a_matrix_after_frames_starts_over() -> None:

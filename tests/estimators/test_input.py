@@ -209,6 +209,7 @@ def test_a_label_that_comes_too_late() -> None:
 # ---- regression
 
 
+@pytest.mark.interpreted
 def test_poisson_predicts_means() -> None:
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(3000, 3))
@@ -228,6 +229,7 @@ def lopsided_slope(p: float, y: float) -> float:
     return p - y if p < y else 1.0
 
 
+@pytest.mark.interpreted
 def test_a_loss_of_one_s_own() -> None:
     X, _ = data()
     y = X[:, 0]

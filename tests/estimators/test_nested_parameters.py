@@ -13,6 +13,8 @@ from sklearn.model_selection import GridSearchCV
 
 import proxstream as ps
 
+pytestmark = pytest.mark.interpreted
+
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(120, 6))
 Y = X[:, 0] - X[:, 1] + 0.3 * RNG.normal(size=120) > 0.0

@@ -11,6 +11,8 @@ from scipy.optimize import minimize
 import proxstream as ps
 from proxstream.data.offsets import absorbed
 
+pytestmark = pytest.mark.interpreted
+
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(150, 4))
 EXPOSURE = RNG.uniform(0.2, 5.0, 150)

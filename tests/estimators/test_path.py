@@ -25,7 +25,7 @@ ROWS = 1300
 
 def data(seed: int = 0, n: int = ROWS) -> tuple[Any, Any]:
     rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, 20)) * (rng.random((n, 20)) < 0.5)
+    X = (rng.normal(size=(n, 20)) * (rng.random((n, 20)) < 0.5)).astype(np.float32)
     return X, np.where(X[:, 0] - X[:, 1] + rng.logistic(size=n) > 0.0, "yes", "no")
 
 
@@ -73,9 +73,10 @@ def test_the_largest_strength_leaves_no_weight_of_the_batch_problem() -> None:
     assert path.strengths_[-1] == 0.0
 
 
+@pytest.mark.interpreted
 def test_several_classes_and_several_passes() -> None:
-    X, _ = data()
-    y = np.argmax(X[:, :3] + 0.3 * np.random.default_rng(1).normal(size=(ROWS, 3)), axis=1)
+    X, _ = data(n=90)
+    y = np.argmax(X[:, :3] + 0.3 * np.random.default_rng(1).normal(size=(90, 3)), axis=1)
     path = ps.StreamPathClassifier(penalty=ps.GroupL2(), algorithm=ps.FTRLProximal(), passes=2).fit(X, y)
     assert path.coef_.shape == (10, 3, 20)
     assert not path.coef_[0].any() or path.nnz_[0] < path.nnz_[-1]
@@ -125,6 +126,9 @@ def test_the_drawing_has_the_path_and_the_chosen_point() -> None:
     assert np.array_equal(counts, path.nnz_)
     assert np.array_equal(losses, path.progressive_loss_)
     assert ax.lines[-1].get_ydata()[0] == path.progressive_loss_.min()
+    few = path.plot(nnz=int(path.nnz_[1])).lines[-1]
+    assert (few.get_xdata()[0], few.get_ydata()[0]) == (path.nnz_[1], path.progressive_loss_[1])
+    assert path.plot().lines[-1].get_xdata()[0] == path.choose("1se").nnz_
 
 
 def test_rules() -> None:

@@ -22,6 +22,7 @@ EXEMPT = {
 MODELS = [ps.StreamClassifier(), ps.StreamRegressor(), ps.StreamRanker()]
 
 
+@pytest.mark.interpreted
 @pytest.mark.default_cases(60)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @parametrize_with_checks(MODELS, expected_failed_checks=lambda estimator: EXEMPT)

@@ -31,6 +31,8 @@ from proxstream.learner.learner import Learner
 
 from ..examples import examples
 
+pytestmark = pytest.mark.interpreted
+
 FTRL = ps.FTRLProximal(alpha=0.5)
 
 
@@ -481,6 +483,7 @@ def test_fitting_takes_little_memory_beside_the_data(shuffle: bool) -> None:
     assert peak < 0.6 * size if shuffle else peak < 0.25 * size
 
 
+@pytest.mark.compiled
 def test_read_only_data_is_learned() -> None:
     X, y = data(50)
     X = sparse.csr_array(X)
@@ -567,6 +570,7 @@ def test_a_bar_on_stderr_when_asked(capsys: pytest.CaptureFixture[str]) -> None:
         assert "progressive" in err
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("model", [ps.StreamClassifier(), ps.StreamClassifier(FTRL, penalty=ps.L1(1e-4))], ids=str)
 def test_threads_learn_the_same_model_up_to_noise(model: Any) -> None:
     X, y = data(20_000, 200, 3, density=0.1)

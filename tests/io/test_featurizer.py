@@ -80,6 +80,7 @@ def test_tables_as_naive(rows: list[dict[str, Any]], spec: FeatureSpec, cut: int
             assert set(featurizer.named()[bucket]) - {"x", "i"} == set(names) - {"x", "i"}
 
 
+@pytest.mark.interpreted
 @examples(50)
 @given(st.lists(ROW, min_size=1, max_size=6), SPECS)
 def test_however_a_column_is_stored(rows: list[dict[str, Any]], spec: FeatureSpec) -> None:

@@ -21,6 +21,8 @@ from proxstream.io import DataError, FeatureSpec, find_label_texts, open_stream,
 from ..examples import examples
 from .table_cases import write_table
 
+pytestmark = pytest.mark.interpreted
+
 TEXTS = {"no": -1.0, "yes": 1.0}
 ENDINGS = ["csv", "tsv", "jsonl", "parquet", "feather"]
 TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=8).filter(lambda t: t == t.strip())

@@ -23,6 +23,8 @@ from proxstream.training.labels import BadLabelError, Labels
 
 from ..examples import examples
 
+pytestmark = pytest.mark.interpreted
+
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
@@ -38,7 +40,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 
 def opened(files: Any, buffer: int, chunk_bytes: int = 256, **more: Any) -> Any:
-    reading = {"chunk_bytes": chunk_bytes, "on_error": "skip", "dtype": np.float64, "shuffle_buffer": buffer}
+    reading = {"chunk_bytes": chunk_bytes, "on_error": "skip", "dtype": np.float32, "shuffle_buffer": buffer}
     return ps.open_stream(files, **(reading | more))
 
 

@@ -25,7 +25,7 @@ from proxstream.io.features import _hash
 from proxstream.io.text import _numbers
 from proxstream.jit import ahead, arguments, build, describe, loader, sources
 from proxstream.jit.compile import Kernel
-from proxstream.learner import _auto
+from proxstream.learner import _loop
 from proxstream.learner.learner import Learner
 
 from ..examples import examples
@@ -49,12 +49,13 @@ CALLS: list[tuple[Any, tuple[Any, ...]]] = [
 ]
 
 
+LEARNER = ps.FTRLProximal()
+
+
 def manifest_lines() -> list[str]:
-    """Return the lines of a manifest for the calls above, and for a pass of the default learner."""
-    learner = Learner(ps.AutoFTRL(), "logistic", ps.L1(0.01), n_features=3)
-    rows, calls = as_block(X, [1.0, -1.0]), list(CALLS)
-    for engine in learner.engine.engines:  # one for each scale that it tries
-        calls.append((_auto.learn, (engine.layout.parts, rows, engine._model(), np.zeros(2), np.zeros(3))))
+    """Return the lines of a manifest for the calls above, and for a pass of a learner."""
+    engine, rows = Learner(LEARNER, "logistic", ps.L1(0.01), n_features=3).engine, as_block(X, [1.0, -1.0])
+    calls = [*CALLS, (_loop.learn, (engine.layout.parts, rows, engine._model(), np.zeros(2), np.zeros(3)))]
     return [f"{kernel.__module__}.{kernel.__name__} {arguments.flatten(given)[0]}" for kernel, given in calls]
 
 
@@ -106,18 +107,18 @@ def test_kernels_compiled_ahead_give_the_same_bits(call: int) -> None:
 
 
 @pytest.mark.usefixtures("used")
-def test_a_pass_of_the_default_learner_gives_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pass_of_a_learner_gives_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     Z = rng.normal(size=(500, 3))
     rows = as_block(Z, np.where(Z[:, 0] + rng.normal(size=500) > 0.0, 1.0, -1.0))
 
     def weights(kernel: Any) -> bytes:
-        monkeypatch.setattr(_auto, "learn", kernel)
-        learner = Learner(ps.AutoFTRL(), "logistic", ps.L1(0.01), n_features=3)
+        monkeypatch.setattr(_loop, "learn", kernel)
+        learner = Learner(LEARNER, "logistic", ps.L1(0.01), n_features=3)
         learner.learn(rows)
         return learner.weights()[0].tobytes()
 
-    by_numba, fresh = _auto.learn.dispatcher, Kernel(_auto.learn.py_func)
+    by_numba, fresh = _loop.learn.dispatcher, Kernel(_loop.learn.py_func)
     assert weights(fresh) == weights(by_numba)
     assert "dispatcher" not in fresh.__dict__, "numba was asked"
 
@@ -260,7 +261,7 @@ ahead.FOLDER = Path({str(built)!r})
 import numpy as np, proxstream as ps
 from proxstream.data.rowblock import as_block
 from proxstream.learner.learner import Learner
-learner = Learner(ps.AutoFTRL(), "logistic", ps.L1(0.01), n_features=3)
+learner = Learner(ps.FTRLProximal(), "logistic", ps.L1(0.01), n_features=3)
 learner.learn(as_block(np.eye(3), [1.0, -1.0, 1.0]))
 print(learner.t)
 """

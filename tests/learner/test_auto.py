@@ -73,6 +73,7 @@ def test_predictions_are_the_weights():
         np.testing.assert_array_equal(engine.predict(as_block(wider)), engine.predict(as_block(X)))
 
 
+@pytest.mark.interpreted
 def test_one_against_the_rest_separates():
     rng = np.random.default_rng(0)
     y = rng.integers(0, 3, 600)
@@ -222,6 +223,7 @@ def test_features_may_come_later_and_weight_zero_is_nothing():
     assert whole.k == c.sum()
 
 
+@pytest.mark.interpreted
 def test_explicit_zeros_and_vanishing_values_change_nothing():
     rows = RowBlock(np.array([0, 2, 3]), np.array([0, 1, 0]), np.array([2.0, 0.0, 1.0]), np.array([1.0, -1.0]))
     plain = RowBlock(np.array([0, 1, 2]), np.array([0, 0]), np.array([2.0, 1.0]), np.array([1.0, -1.0]))
@@ -324,6 +326,7 @@ def naive_constants(**changed):
     return CONSTANTS._replace(**changed)
 
 
+@pytest.mark.interpreted
 @pytest.mark.default_cases(1)
 @pytest.mark.parametrize("loss", ["squared", "absolute"])
 def test_units_of_labels_change_nothing(loss):

@@ -19,6 +19,8 @@ from proxstream.learner.learner import Learner
 
 from .kernel_cases import D, Setting, stream
 
+pytestmark = pytest.mark.interpreted
+
 LEARNERS = {
     "compiled": lambda **k: Learner(ps.FTRLProximal(0.3), "logistic", ps.L1(0.01), n_features=D, **k),
     "means": lambda **k: Learner(ps.FTRLProximal(0.3), "logistic", ps.L1(0.01), n_features=D, average=True, **k),

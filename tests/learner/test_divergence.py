@@ -64,6 +64,7 @@ def same(a: dict[str, Any], b: dict[str, Any]) -> bool:
     return a.keys() == b.keys() and all(np.array_equal(a[name], b[name]) for name in a)
 
 
+@pytest.mark.interpreted
 @pytest.mark.default_cases(3)
 @pytest.mark.parametrize("name", LEARNERS)
 def test_a_block_that_diverges_leaves_no_trace(name: str) -> None:
@@ -95,6 +96,7 @@ def test_features_settled_in_a_block_that_diverges_are_put_back() -> None:
     assert same(learner.state_dict(), before)
 
 
+@pytest.mark.interpreted
 def test_what_a_small_step_brings_to_light_is_found() -> None:
     """The weight w of 1.5e308 is a number and h w, of which the next step is made, is not, however small that step."""
     learner = Learner(ps.MirrorDescent(1.0, "sqrt"), "squared", n_features=1, fit_intercept=False)
@@ -110,6 +112,7 @@ def test_what_a_small_step_brings_to_light_is_found() -> None:
     assert learner.weights()[0] == restored.weights()[0] == 1.5e308
 
 
+@pytest.mark.interpreted
 def test_estimators_are_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever they learn with: one block or several, more columns than before, and a fit that replaces a model."""
     X, y = np.random.default_rng(0).normal(size=(40, 3)), np.ones(40)
@@ -158,6 +161,7 @@ def train(*args: str, capsys: Any) -> tuple[int, str]:
     return code, capsys.readouterr().err
 
 
+@pytest.mark.interpreted
 def test_train_names_the_line_and_leaves_all_files_as_they_were(files: Path, capsys: Any) -> None:
     Path("plain.svm").write_text("\n".join(LINES) + "\n")
     Path("notes.svm").write_text("# of notes\n\n1 1:1\n\n2 1:1 # a note\n# another\n1 1:3e38 2:3e38\n1 1:1\n")
@@ -251,6 +255,7 @@ def largest(learner: Learner, row: RowBlock) -> float:
     return max(float(np.max(np.abs(array), initial=0.0)) for array in values)
 
 
+@pytest.mark.interpreted
 @pytest.mark.default_cases(1)
 @pytest.mark.parametrize("name", ["adagrad", "sgd", "auto"])
 def test_numbers_of_any_size(name: str) -> None:

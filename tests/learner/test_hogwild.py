@@ -31,9 +31,9 @@ def data(seed: int = 0) -> tuple[Any, Any]:
 
 CASES = {
     "ftrl": (ps.FTRLProximal(0.3), ps.L1(1e-4), "logistic"),
+    "adagrad-mirror": (ps.AdaGrad(0.2, update="mirror"), ps.ElasticNet(1e-4, 1e-4), "squared_hinge"),
     # P falls to 1e-100 every 2500 rows or so: the threads meet there, settle, and go on.
     "mirror, epochs": (ps.MirrorDescent(0.03, "constant"), ps.ElasticNet(1e-4, 3.0), "smoothed_hinge"),
-    "adagrad-mirror": (ps.AdaGrad(0.2, update="mirror"), ps.ElasticNet(1e-4, 1e-4), "squared_hinge"),
     # A step of 1.2/l2 turns signs in the first round, which settles all.
     "sgd, epochs": (ps.SGD(12.0, "linear"), ps.L2(0.1), "hinge"),
     "arow": (ps.AROW(1.0), ps.Box(-50.0, 50.0), "ranking_hinge"),
@@ -87,6 +87,7 @@ STRAGGLERS = {
 }
 
 
+@pytest.mark.interpreted
 @pytest.mark.default_cases(1)
 @pytest.mark.parametrize("name", STRAGGLERS)
 def test_a_thread_that_lags_behind_lets_no_feature_decay_twice(name: str) -> None:
@@ -167,7 +168,11 @@ def test_a_long_block_is_checked_and_counted_by_threads() -> None:
     n, each = 40_000, 16  # long enough that each thread gets a piece
     indices = np.arange(n * each, dtype=np.int32) % FEATURES
     rows = RowBlock(
-        np.arange(n + 1) * each, indices, np.full(n * each, 0.1), np.where(np.arange(n) % 3, 1.0, -1.0), np.ones(n)
+        np.arange(n + 1, dtype=np.int32) * each,
+        indices,
+        np.full(n * each, 0.1),
+        np.where(np.arange(n) % 3, 1.0, -1.0),
+        np.ones(n),
     )
     learner = Learner(ps.FTRLProximal(0.1), "logistic", n_features=FEATURES, n_threads=2)
     for at in (0, n * each - 1):

@@ -112,8 +112,15 @@ def test_the_covering_set_covers() -> None:
     assert kinds == {PENALTIES[name] for name in set(kernel_cases.PENALTIES) - {"sum"}}
 
 
-@pytest.mark.default_cases(3)
-@pytest.mark.parametrize("case", COVERING.values(), ids=COVERING)
+# In the default run: one that is compiled ahead, and two that other tests compile too.
+OFTEN = ("rda", "mirror", "sgd")
+COMPILED = [
+    pytest.param(case, id=name, marks=[pytest.mark.exhaustive] * (name not in OFTEN)) for name, case in COVERING.items()
+]
+
+
+@pytest.mark.default_cases(len(OFTEN))
+@pytest.mark.parametrize("case", COMPILED)
 def test_compiled_kernels_equal_the_dense_family(case: Case) -> None:
     for seed, weighted in enumerate((False, True)):
         for cuts in ((), (9, 9, 40)):
@@ -200,7 +207,7 @@ def test_means_keep_their_digits_under_any_decay(l2: float) -> None:
 @pytest.mark.parametrize("name", ["adagrad", "ftrl"])
 def test_a_gradient_whose_square_underflows_moves_a_fresh_feature_by_one_step(name: str, dtype: Any) -> None:
     algorithm = {"adagrad": ps.AdaGrad(0.3, delta=0.0), "ftrl": ps.FTRLProximal(0.3, beta=0.0)}[name]
-    built = plan(algorithm, ps.NoPenalty(), losses.hinge, dtype)
+    built = plan(algorithm, ps.NoPenalty(), losses.logistic, dtype)
     assert isinstance(built, Plan)
     own = CompiledEngine(ScalarLayout(built), 1, dtype, fit_intercept=False)
     tiny = {np.float32: 1e-30, np.float64: 1e-200}[dtype]
@@ -208,6 +215,7 @@ def test_a_gradient_whose_square_underflows_moves_a_fresh_feature_by_one_step(na
     np.testing.assert_allclose(own.weights()[0], [0.3], rtol=1e-6)
 
 
+@pytest.mark.interpreted
 def test_arow_keeps_a_small_variance_in_32_bits() -> None:
     wide, narrow = (engine(COVERING["arow"], Setting(intercept=False), dtype) for dtype in (np.float64, np.float32))
     X = np.zeros((400, kernel_cases.D))
@@ -284,6 +292,7 @@ def test_empty_blocks_and_rows_and_features_never_seen() -> None:
     assert own.t == 3
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize("name", ["mirror", "adagrad-mirror", "arow", "ftrl"])
 def test_weight_0_leaves_every_number_as_it_was(name: str) -> None:
     case = COVERING[name]
@@ -296,6 +305,7 @@ def test_weight_0_leaves_every_number_as_it_was(name: str) -> None:
     assert same(own.arrays(), before)
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize("name", ["mirror", "adagrad", "pa"])
 def test_weights_of_1_are_no_weights(name: str) -> None:
     case = COVERING[name]
@@ -318,6 +328,7 @@ def test_float32_state_follows_float64() -> None:
 # -- what is refused ------------------------------------------------------------------------------
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize("weights", [[1.0, 0.5], [2.0, 2.0], [0.0, 3.0]])
 def test_adagrad_mirror_with_l2_takes_weights_0_and_1_alone(weights: list[float]) -> None:
     own = engine(COVERING["adagrad-mirror"], Setting())

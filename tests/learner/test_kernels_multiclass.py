@@ -57,6 +57,7 @@ def test_compiled(algorithm: Any, penalty: Any, loss: Any) -> None:
     assert not naive.difference(algorithm, penalty, loss, sample(weighted=True), intercept=False)
 
 
+@pytest.mark.interpreted
 def test_predictions_are_the_next_scores() -> None:
     machine, rows = naive.engine(*COVERING[0]), sample()
     machine.learn(rows.slice(0, 30))
@@ -66,6 +67,7 @@ def test_predictions_are_the_next_scores() -> None:
     assert machine.k == 45.0
 
 
+@pytest.mark.interpreted
 def test_predict_skips_features_without_cells() -> None:
     machine = naive.engine(*COVERING[0])
     machine.learn(sample())
@@ -271,6 +273,7 @@ def test_threads_learn_the_same_problem() -> None:
 # -- one-vs-rest ---------------------------------------------------------------------------------
 
 
+@pytest.mark.interpreted
 @pytest.mark.default_cases(1)
 @pytest.mark.parametrize(
     ("algorithm", "penalty", "loss", "dtype"),

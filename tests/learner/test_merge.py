@@ -12,6 +12,8 @@ from proxstream.data.rowblock import as_block
 from proxstream.learner import _auto as auto, merge as sums
 from proxstream.learner.learner import Learner
 
+pytestmark = pytest.mark.interpreted
+
 D = 7
 SETTINGS = {
     "rda": (ps.RDA(gamma=2.0, rho=0.01), "logistic", 1),

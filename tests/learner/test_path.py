@@ -42,7 +42,15 @@ PENALTIES: dict[str, Penalty] = {
 }
 LOSSES = ("logistic", "squared", "hinge")
 COMBINATIONS = product(ALGORITHMS, zip(cycle(PENALTIES), (np.float32, np.float64) * 2, strict=False))
-CASES = [(a, p, t, LOSSES[i % 3]) for i, (a, (p, t)) in enumerate(COMBINATIONS)]
+# In the default run: each penalty, loss and type, and mostly kernels that are compiled ahead.
+DEFAULT = [
+    ("ftrl", "l1", np.float32, "logistic"),
+    ("auto", "l2", np.float32, "squared"),
+    ("rda, enhanced", "elastic net", np.float64, "logistic"),
+    ("adagrad", "l1, nonnegative", np.float64, "hinge"),
+]
+REST = [(a, p, t, LOSSES[i % 3]) for i, (a, (p, t)) in enumerate(COMBINATIONS)]
+CASES = [*DEFAULT, *(pytest.param(*case, marks=pytest.mark.exhaustive) for case in REST if case not in DEFAULT)]
 
 
 def rows_of(seed: int, dtype: Any, loss: str, n: int = 60, weighted: bool = True, wild: bool = False) -> RowBlock:
@@ -77,7 +85,7 @@ def _short_trial(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(auto_state, "TRIAL", 20)
 
 
-@pytest.mark.default_cases(4)
+@pytest.mark.default_cases(len(DEFAULT))
 @pytest.mark.parametrize(("algorithm", "penalty", "dtype", "loss"), CASES)
 @examples(20)
 @given(
@@ -107,14 +115,14 @@ def test_each_model_is_that_of_its_strength_alone(
 
 
 def test_rows_of_earlier_passes_teach_no_rates_and_are_not_compared() -> None:
-    rows, grid = rows_of(1, np.float64, "logistic"), [0.1, 0.01]
-    path = PathLearner(ps.AutoFTRL(scale="feature"), "logistic", ps.L1(), strengths=grid, n_features=D)
+    rows, grid, settings = rows_of(1, np.float32, "logistic"), [0.1, 0.01], {"n_features": D, "dtype": np.float32}
+    path = PathLearner(ps.AutoFTRL(scale="feature"), "logistic", ps.L1(), strengths=grid, **settings)
     path.learn(rows)
     pairs = path.compared.sums[:, 2:].copy()
     path.learn(rows, repeated=True)
     assert np.array_equal(path.compared.sums[:, 2:], pairs)
     for k, strength in enumerate(grid):
-        alone = Learner(ps.AutoFTRL(scale="feature"), "logistic", ps.L1(strength), n_features=D)
+        alone = Learner(ps.AutoFTRL(scale="feature"), "logistic", ps.L1(strength), **settings)
         alone.learn(rows)
         alone.learn(rows, repeated=True)
         assert differences(path, k, alone) == []
@@ -130,6 +138,7 @@ OTHERS = {
 }
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize("name", list(OTHERS))
 def test_other_learners_take_turns(name: str) -> None:
     algorithm, loss, template, settings = OTHERS[name]
@@ -166,6 +175,7 @@ def test_a_state_that_was_saved_continues(algorithm: str, after: int) -> None:
         }
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize("algorithm", ["ftrl", "auto, feature", "auto"])
 @pytest.mark.parametrize("after", [0, 15, 30])
 def test_a_block_that_diverges_changes_nothing(algorithm: str, after: int) -> None:
@@ -185,8 +195,8 @@ def test_a_block_that_diverges_changes_nothing(algorithm: str, after: int) -> No
 @examples(20)
 @given(seed=st.integers(0, 1000), weighted=st.booleans())
 def test_standard_errors_are_those_of_paired_differences(seed: int, weighted: bool) -> None:
-    rows = rows_of(seed, np.float64, "logistic", weighted=weighted)
-    path = PathLearner(ps.FTRLProximal(), "logistic", ps.L1(), strengths=[0.5, 0.05, 0.005], n_features=D)
+    rows, grid = rows_of(seed, np.float32, "logistic", weighted=weighted), [0.5, 0.05, 0.005]
+    path = PathLearner(ps.FTRLProximal(), "logistic", ps.L1(), strengths=grid, n_features=D, dtype=np.float32)
     each = np.logaddexp(0.0, -rows.y * path.learn(rows))
     c = rows.weights()
     for j in range(3):

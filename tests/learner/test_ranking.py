@@ -21,6 +21,8 @@ from proxstream.learner.ranking import RankingEngine
 
 from ..examples import examples
 
+pytestmark = pytest.mark.interpreted
+
 D, ROWS = 8, 40
 
 
@@ -196,6 +198,7 @@ def test_at_most_so_many_partners_a_row_and_all_if_there_are_fewer() -> None:
     assert machine.t == len(everything)
 
 
+@pytest.mark.compiled
 def test_every_partner_is_as_likely() -> None:
     rows = as_block(np.eye(D), np.array([0.0] * (D - 1) + [1.0]))
     seed = np.array([5], np.uint64)
@@ -240,6 +243,7 @@ def queries(seed: int, n: int, weights: Any, kind: str) -> tuple[Any, Any, Any]:
     return X, np.floor(4.0 * ranks), qid
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("kind", ["plain", "binary", "shifted"])
 def test_the_default_orders_new_queries_as_well_as_ftrl_proximal(kind: str) -> None:
     weights = np.random.default_rng(0).normal(size=40)

@@ -96,6 +96,7 @@ def test_cutting_and_saving_change_nothing(
             assert np.array_equal(a, b)
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize("name", ["mirror", "ftrl", "sgd, rho <= 0 at first"])
 @examples(15)
 @given(seed=st.integers(0, 1000), places=st.lists(st.integers(0, ROWS), max_size=4))

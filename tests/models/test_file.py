@@ -267,10 +267,11 @@ def test_equal_models_of_two_processes_give_equal_files(tmp_path: Path) -> None:
         "import sys, numpy as np, proxstream as ps; model = ps.StreamClassifier(ps.FTRLProximal(0.5), "
         "penalty=ps.L1(0.01)); ps.save(model.fit(np.eye(6), np.arange(6) % 2), sys.argv[1])"
     )
-    for name, seed in (("a", "1"), ("b", "2")):
-        environment = {**os.environ, "PYTHONHASHSEED": seed}
-        subprocess.run([sys.executable, "-c", code, str(tmp_path / name)], check=True, env=environment)
-    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    environment = {**os.environ, "PYTHONHASHSEED": "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"}
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "there")], check=True, env=environment)
+    model = ps.StreamClassifier(ps.FTRLProximal(0.5), penalty=ps.L1(0.01))
+    ps.save(model.fit(np.eye(6), np.arange(6) % 2), tmp_path / "here")
+    assert (tmp_path / "here").read_bytes() == (tmp_path / "there").read_bytes()
 
 
 # -- files of version 1 ----------------------------------------------------------------------------
@@ -623,6 +624,7 @@ STATES: dict[str, tuple[Callable[[], Learner], dict[str, Any]]] = {
 }
 
 
+@pytest.mark.interpreted
 @pytest.mark.default_cases(2)
 @pytest.mark.parametrize("name", STATES)
 def test_a_state_that_would_lead_a_compiled_loop_astray_is_refused(name: str, tmp_path: Path) -> None:
@@ -638,6 +640,7 @@ def test_a_state_that_would_lead_a_compiled_loop_astray_is_refused(name: str, tm
         assert "is damaged" in refused(tmp_path / "a.psm")
 
 
+@pytest.mark.interpreted
 @pytest.mark.default_cases(3)
 @pytest.mark.parametrize("name", STATES)
 def test_a_state_of_another_shape_is_refused(name: str, tmp_path: Path) -> None:
@@ -663,15 +666,15 @@ def test_a_state_of_another_shape_is_refused(name: str, tmp_path: Path) -> None:
 
 def test_mutants_are_refused_in_one_line_or_learn_on() -> None:
     """A few of the million that `python -m benchmarks fuzz_model` tries, where a place outside an array is an error."""
-    command = [sys.executable, "-m", "tests.models.model_mutants", "3000"]
+    command = [sys.executable, "-m", "tests.models.model_mutants", "1500"]
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
     root = Path(__file__).parent.parent.parent
     done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     counted = json.loads(done.stdout)
-    assert sum(counted.values()) == 3000
+    assert sum(counted.values()) == 1500
     assert set(counted) == {"refused", "loaded", "learned on", "loaded, did not learn on"}
-    assert min(counted.values()) > 30
+    assert min(counted.values()) > 15
 
 
 def test_loading_a_learner_imports_no_scikit_learn(model: Path) -> None:

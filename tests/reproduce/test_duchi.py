@@ -32,6 +32,8 @@ from proxstream.reproduce.texts import bigrams, generated
 
 from ..examples import examples
 
+pytestmark = pytest.mark.interpreted
+
 OURS = ("adagrad-text", "adagrad-ranking", "adagrad-mnist", "adagrad-census")
 
 
@@ -98,6 +100,7 @@ def test_the_strength_found_is_as_near_as_any_in_a_fine_grid(thresholds: list[fl
     assert distance(found) <= min(distance(s) for s in np.geomspace(1e-5, 1.0, 2000)) + 1e-9
 
 
+@pytest.mark.compiled
 def test_the_strength_keeps_the_share_asked_for() -> None:
     X, y = few_rows(800, 200)
     rows = as_block(X, y=y)

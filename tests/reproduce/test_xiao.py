@@ -72,6 +72,7 @@ def test_a_pass_is_the_formula_of_the_paper(method):
             np.testing.assert_array_equal(last.coef != 0.0, expected_last[:-1] != 0.0)
 
 
+@pytest.mark.interpreted
 @pytest.mark.default_cases(1)
 @pytest.mark.parametrize("method", ["SGD", "TG, K=10", "TG, K=1"])
 def test_side_by_side_is_what_the_library_learns_one_by_one(method):
@@ -239,6 +240,7 @@ def test_gaps_lie_between_the_certificate_and_the_bound(found):
     assert exact[ACCELERATED] < exact[PLAIN]
 
 
+@pytest.mark.exhaustive
 def test_accelerated_rda_reports_every_minibatch(found):
     report = accelerated_rda.report(RUN, found)
     assert len(report.tables[1].rows) == len(METHODS) * (len(accelerated_rda.QUICK.batches) + 1)

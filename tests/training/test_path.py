@@ -17,7 +17,7 @@ from proxstream.training.checkpoint import CheckpointStore
 from proxstream.training.opening import OpenedStream
 from proxstream.training.strengths import parse_choice, parse_strengths
 
-from .training_cases import clicks
+from .training_cases import clicks, contents
 
 OFTEN = ("--chunk-bytes", "4000", "--checkpoint", "1")  # a checkpoint after each chunk
 HELD_OUT = ("--holdout-every", "5", "--passes", "3")
@@ -35,19 +35,10 @@ def train(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytes
     return run
 
 
-def contents(path: str, *ignored: str) -> tuple[Any, dict[str, bytes]]:
-    """Return header and arrays of a model file, without these entries of the summary."""
-    header, arrays = modelfile.read(path)
-    summary = header["model"]["with"]["summary"]
-    entries = summary.get("with", summary)
-    for name in ("options", "path", "strength", *ignored):
-        entries.pop(name, None)
-    return header, {name: array.tobytes() for name, array in arrays.items()}
-
-
 # ---- one run is as good as many
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize(
     "options",
     [
@@ -62,6 +53,7 @@ def contents(path: str, *ignored: str) -> tuple[Any, dict[str, bytes]]:
     ids=lambda options: " ".join(options) or "default",
 )
 def test_the_chosen_model_is_that_of_a_run_alone(options: tuple[str, ...], train: Any) -> None:
+    clicks(Path("clicks.svm"), 150)
     train("--l1", "0.1,0.01,0.001,0", "--choose", "best", *options)
     model = modelfile.load("model.psm")
     losses = [entry.get("held_out_loss", entry["progressive_loss"]) for entry in model.summary["path"]]

@@ -16,8 +16,10 @@ import proxstream as ps
 from proxstream import cli
 from proxstream.models.file import load_model
 
+pytestmark = pytest.mark.interpreted
+
 RNG = np.random.default_rng(3)
-N = 400
+N = 200
 X = RNG.normal(size=(N, 3)).round(3)
 EXPOSURE = RNG.uniform(0.2, 5.0, N)
 OFFSET = np.log(EXPOSURE)

@@ -1,9 +1,12 @@
-"""Files to train on, made with Python's own generator, which draws the same numbers everywhere."""
+"""Files to train on, made with Python's own generator, which draws the same numbers everywhere, and files of models."""
 
 from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import Any
+
+from proxstream.models import file as modelfile
 
 
 def clicks(
@@ -19,3 +22,13 @@ def clicks(
         lines.append(f"{labels[score > 0]} " + " ".join(f"{j + 1}:1" for j in on) + "\n")
     path.write_text("".join(lines))
     return path
+
+
+def contents(path: str, *ignored: str) -> tuple[Any, dict[str, bytes]]:
+    """Return header and arrays of a model file, without these entries of the summary."""
+    header, arrays = modelfile.read(path)
+    summary = header["model"]["with"]["summary"]
+    entries = summary.get("with", summary)
+    for name in ("options", "path", "strength", *ignored):
+        entries.pop(name, None)
+    return header, {name: array.tobytes() for name, array in arrays.items()}

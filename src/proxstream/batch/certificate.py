@@ -159,6 +159,8 @@ def certificate(
     number("tol", tol, low=0.0)
     integer("memory", memory, low=0)
     model, X = _transformed(model, X)
+    if hasattr(model, "_parts_to_certify"):
+        model, X, y = model._parts_to_certify(X, y)
     linear = _bounded(as_linear(model, loss, penalty))
     if y is not None or hasattr(X, "shape") or isinstance(X, RowBlock):
         rows = prepare_rows(as_rows(X, y, sample_weight), linear, all_rows=True)

@@ -11,6 +11,7 @@ line on stderr. A closed output pipe, as with `| head`, ends a command quietly.
 from __future__ import annotations
 
 import gc
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -113,6 +114,7 @@ def main(args: Sequence[str] | None = None) -> int:
         return _run([*args])
     # The process runs this command only.
     jit.LOOK_FOR_BLAS = False
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")  # mimalloc gives pages back and asks for them again
     gc.set_threshold(NEW_OBJECTS)
     code = _run(sys.argv[1:])
     gc.freeze()  # otherwise Python looks for garbage among all objects as it exits: 0.1 s

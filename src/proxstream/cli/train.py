@@ -6,7 +6,6 @@ import signal
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from fnmatch import fnmatch
 from typing import TYPE_CHECKING, Any
 
@@ -339,15 +338,13 @@ def _run_on_cluster(
         from ..cluster.train import REFUSED, ClusterRun
         from ..learner.merge import refusal
         from ..training.classes import find_classes
+        from ..training.config import ConfigError
     except ImportError as error:
         raise UsageError(f"--cluster needs Dask ({error.name}): pip install 'proxstream[cluster]'") from None
     if config.algorithm == "certified":
         raise UsageError("--algorithm certified cannot run on a cluster; use proxstream.cluster.DaskSDCAClassifier")
     for name in sorted(given & set(REFUSED)):
         raise UsageError(f"{_option(name)} does not apply to --cluster: {REFUSED[name]}")
-    if config.is_path:
-        raise UsageError("--cluster learns one strength; give one number to --l1")
-    config = replace(config, features=replace(config.features, standardize=False))  # lanes would have their own means
     config, initial = _initial(config, given)
     with usage():
         config = find_classes(config, report.note)
@@ -359,7 +356,10 @@ def _run_on_cluster(
     if reason:
         raise UsageError(f"--cluster: {reason}")
     with connect(address) as client, report:
-        run = ClusterRun(config, learner, report, client, rows)
+        try:
+            run = ClusterRun(config, learner, report, client, rows)
+        except ConfigError as error:
+            raise UsageError(str(error)) from None
         _check_formats(run.formats, given)
         _run_until_stopped(run, report)
 

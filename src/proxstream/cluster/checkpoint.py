@@ -39,7 +39,10 @@ def record_rounds(plan: Plan, progress: RunProgress) -> dict[str, Any]:
 def restore_rounds(record: Mapping[str, Any]) -> tuple[Plan, RunProgress]:
     """Invert `record_rounds`."""
     progress = dict(record["progress"])
-    positions = [LanePosition(part, Position(*at), *rest) for part, at, *rest in progress.pop("positions")]
+    positions = [
+        LanePosition(part, Position(*at), *rest)._replace(relearned=tuple(relearned))
+        for part, at, *rest, relearned in progress.pop("positions")
+    ]
     plan = Plan(record["lanes"], record["rows"], record["passes"], record["fresh"], record["tally"])
     return plan, RunProgress(positions=positions, **progress)
 

@@ -7,7 +7,7 @@ receives sums and counts. What is sent: the state, once to each worker that meas
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -19,18 +19,24 @@ from ..core.validation import Array
 from ..data.batches import Batch
 from ..data.rowblock import RowBlock
 from ..learner.learner import Learner
+from ..learner.path import PathLearner
 from ..training.holdout import Measures
+from ..training.path_session import PathMeasures
 from .lane_reader import mark_held_out
-from .lanes import Counts, make, sparse_counts
+from .lanes import Counts, add_counts, make, sparse_counts
 from .partitions import FilePartition
 from .rounds import MAX_FAILURES, PAUSE, RETRIES, ClusterError, result_of
 
 
 class FileMeasures(NamedTuple):
-    """Sums of loss and weight over the held-out rows of a file, and counts of their predictions."""
+    """Sums of loss and weight over the held-out rows of a file, and counts of their predictions, under each model.
 
-    sums: tuple[float, float]
-    counts: Counts
+    `compared` are the sums of `learner.path_losses`, where there are several models.
+    """
+
+    sums: tuple[tuple[float, float], ...]
+    counts: tuple[Counts, ...]
+    compared: Array | None
 
 
 class HeldOutTask(NamedTuple):
@@ -43,29 +49,48 @@ class HeldOutTask(NamedTuple):
 
 def measure_file(file: FilePartition, task: HeldOutTask, state: Mapping[str, Array]) -> FileMeasures:
     """Return the measures of a file, on a worker."""
-    measures = Measures(make(task.settings, state))
+    measures = measures_of(make(task.settings, state))
     if file.quarantines:
         file = replace(file, reading={**file.reading, "on_error": "skip"})
+    measures.add_rows((rows, None, None) for rows in _held_out_rows(file, task))
+    each = _each(measures)
+    counts = tuple({name: sparse_counts(one) for name, one in own.tally.arrays.items()} for own in each)
+    compared = measures.compared.sums if isinstance(measures, PathMeasures) else None
+    return FileMeasures(tuple(own.sums for own in each), counts, compared)
+
+
+def _held_out_rows(file: FilePartition, task: HeldOutTask) -> Iterator[RowBlock]:
+    """Yield the rows of a file that are held out."""
     before = 0
     for chunk in file.chunks():
         rows = chunk.rows
         marked = task.encode(mark_held_out(Batch(rows, rows.y, rows.c), task.share, before))
         before += rows.n_rows
         block: RowBlock = marked.X.take(np.flatnonzero(marked.c < 0.0))
-        measures.add_rows([(block._replace(c=-block.c), None, None)])
-    return FileMeasures(measures.sums, {name: sparse_counts(one) for name, one in measures.tally.arrays.items()})
+        yield block._replace(c=-block.c)
+
+
+def measures_of(learner: Learner) -> Measures | PathMeasures:
+    """Return what measures a learner, or each strength of a path."""
+    return PathMeasures(learner) if isinstance(learner, PathLearner) else Measures(learner)
+
+
+def _each(measures: Measures | PathMeasures) -> Sequence[Measures]:
+    return measures.each if isinstance(measures, PathMeasures) else [measures]
 
 
 def measure_files(
     client: Client, files: Sequence[FilePartition], task: HeldOutTask, learner: Learner
-) -> dict[str, float]:
+) -> Measures | PathMeasures:
     """Return the measures of all files with the state of a learner; they are added in the order of the files."""
-    total = Measures(learner)
-    for sums, counts in _run_tasks(client, files, task, learner):
-        total.sums = total.sums[0] + sums[0], total.sums[1] + sums[1]
-        for name, (places, values) in counts.items():
-            total.tally.arrays[name].reshape(-1)[places] += values
-    return total.facts()
+    total = measures_of(learner)
+    for found in _run_tasks(client, files, task, learner):
+        for own, sums, counts in zip(_each(total), found.sums, found.counts, strict=True):
+            own.sums = own.sums[0] + sums[0], own.sums[1] + sums[1]
+            add_counts(own.tally, counts)
+        if isinstance(total, PathMeasures):
+            total.compared.sums += found.compared
+    return total
 
 
 def _run_tasks(client: Client, files: Sequence[FilePartition], task: HeldOutTask, learner: Learner) -> list[Any]:

@@ -20,6 +20,7 @@ from typing import IO, NamedTuple
 
 import numpy as np
 
+from ..core.validation import Array
 from ..data.batches import Batch
 from ..data.rowblock import RowBlock, weights_or_ones
 from ..io.types import Chunk, Position
@@ -32,8 +33,8 @@ COPY_BYTES = 1 << 20
 class LanePosition(NamedTuple):
     """The number of the lane's partition, the start of a chunk in its file, and rows after that.
 
-    `skipped` counts the bad rows of the files before, `number` the rows of this file; `relearned_loss` and
-    `relearned_weight` are sums over rows of later passes.
+    `skipped` counts the bad rows of the files before, `number` the rows of this file; `relearned` has the sum of the
+    losses of rows of later passes under each model, and at its end that of their weights.
     """
 
     part: int = 0
@@ -41,8 +42,7 @@ class LanePosition(NamedTuple):
     row: int = 0
     skipped: int = 0
     number: int = 0
-    relearned_loss: float = 0.0
-    relearned_weight: float = 0.0
+    relearned: tuple[float, ...] = ()
 
     @property
     def bad_rows(self) -> int:
@@ -52,6 +52,19 @@ class LanePosition(NamedTuple):
     def next_part(self) -> LanePosition:
         """Return the start of the next partition."""
         return self._replace(part=self.part + 1, position=Position(), row=0, skipped=self.bad_rows, number=0)
+
+    def relearned_totals(self, like: Array, lanes: int) -> Array:
+        """Return `Learner.loss_totals`, shaped as given, of the rows relearned with `lanes` times their weights."""
+        totals = np.zeros_like(like)
+        if self.relearned:
+            *losses, weight = np.array(self.relearned) * lanes
+            totals[..., 0], totals[..., 1] = np.reshape(losses, like.shape[:-1]), weight
+        return totals
+
+    def add_relearned(self, totals: Array, lanes: int) -> LanePosition:
+        """Return the position with the sums that are in `Learner.loss_totals`."""
+        sums = np.append(totals[..., 0], totals[..., 1].flat[0]) / lanes
+        return self._replace(relearned=tuple(sums.tolist()))
 
 
 class BadRows(NamedTuple):

@@ -17,10 +17,10 @@ The rows of a lane are weighted by the number of lanes, as if each row had a twi
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,10 +34,9 @@ from ..learner.learner import Learner
 from ..learner.merge import Sums
 from .lane_reader import BadRows, LanePosition, LaneReader, LaneRows, slice_partition
 from .partitions import FilePartition
+from .worker_cache import WorkerCache
 
-RUNS = 2  # runs whose states and files a worker caches
 MOST_BAD = 1 << 22  # bytes of bad rows reported per round, approximately
-UPDATES = 8  # rounds whose updates are cached, for threads that had no lane in some
 
 
 class Slice(NamedTuple):
@@ -87,22 +86,31 @@ class LaneReport(NamedTuple):
     position: LanePosition
     done: bool
     seen: tuple[bool, bool, bool]  # whether a label was 0, whether one was -1, and whether a feature was 0
-    last: tuple[Any, Any, int] | None  # label, scores and number of features of the last row
-    counts: Counts | None = None  # of predictions, see `data.tallies`
+    last: tuple[Any, Any, int] | None  # label, scores (of each model) and number of features of the last row
+    counts: tuple[Counts, ...] = ()  # of predictions of each model, see `data.tallies`
     bad_labels: int = 0  # rows skipped because of their labels
     bad: tuple[BadRows, ...] = ()  # rows for the quarantine
 
 
 class Update(NamedTuple):
-    """Changes of one lane or of all; `stale` if the worker did not have the state to start from."""
+    """Changes of one lane or of all; `stale` if the worker did not have the state to start from.
+
+    `changes` are those of each of `learner.merge.engines_of`, none without rows; `losses` adds to `loss_totals`.
+    """
 
     stale: bool
-    changes: Sums | None
+    changes: tuple[Sums, ...]
     losses: Array
     reports: tuple[LaneReport, ...]
 
+    @property
+    def exact(self) -> bool:
+        """Whether changes and losses are new values, of one learner alone."""
+        return any(changes.exact for changes in self.changes)
 
-STALE = Update(True, None, np.zeros(2), ())
+
+NO_LOSSES = np.zeros(())
+STALE = Update(True, (), NO_LOSSES, ())
 
 
 class RoundReport(NamedTuple):
@@ -117,11 +125,10 @@ class RoundReport(NamedTuple):
 
 def report_round(parts: list[Update]) -> RoundReport:
     """Return the report of an update that is given in one or more parts."""
-    found = [part.changes for part in parts if part.changes is not None]
-    losses = np.sum([part.losses for part in parts], axis=0)
+    n_bytes = sum(changes.n_bytes for part in parts for changes in part.changes)
     reports = tuple(report for part in parts for report in part.reports)
-    stale, exact = any(part.stale for part in parts), any(changes.exact for changes in found)
-    return RoundReport(stale, exact, losses, reports, sum(changes.n_bytes for changes in found))
+    stale, exact = any(part.stale for part in parts), any(part.exact for part in parts)
+    return RoundReport(stale, exact, _add_losses(parts), reports, n_bytes)
 
 
 def learn_lane(task: LaneTask, data: Any, base: Mapping[str, Array] | None, last: list[Update]) -> Update:
@@ -142,9 +149,7 @@ def learn_lane(task: LaneTask, data: Any, base: Mapping[str, Array] | None, last
         mine = lanes[task.lane]
         if mine.done:
             _CACHE.put_state(task.run, task.round, learner)
-            return Update(
-                False, None, np.zeros(2), (LaneReport(task.lane, 0, 0, 0, mine.position, True, mine.seen, None),)
-            )
+            return Update(False, (), NO_LOSSES, (LaneReport(task.lane, 0, 0, 0, mine.position, True, mine.seen, None),))
         task = replace(task, position=mine.position, lanes=sum(not report.done for report in lanes.values()))
     try:
         if task.slices:
@@ -176,25 +181,33 @@ def add(updates: list[Update]) -> Update:
     """Return the sum of updates."""
     if any(update.stale for update in updates):
         return STALE
-    changes = [update.changes for update in updates if update.changes is not None]
-    losses = np.sum([update.losses for update in updates], axis=0)
+    changes = zip(*(update.changes for update in updates if update.changes), strict=True)
     reports = tuple(report for update in updates for report in update.reports)
-    return Update(False, sums.add(changes) if changes else None, losses, reports)
+    return Update(False, tuple(sums.add(list(each)) for each in changes), _add_losses(updates), reports)
+
+
+def _add_losses(updates: list[Update]) -> Array:
+    """Return the sum of losses, added in the order given."""
+    return np.asarray(reduce(np.add, (update.losses for update in updates)))
 
 
 def apply(learner: Learner, update: Update) -> None:
     """Update a learner from the state of a round to that of the next."""
-    if update.changes is None:
+    if not update.changes:
         return
-    sums.apply(learner.engine, update.changes)
-    loss, weight = learner.loss_sums
-    before = (0.0, 0.0) if update.changes.exact else (loss, weight)
-    learner.loss_sums = before[0] + float(update.losses[0]), before[1] + float(update.losses[1])
+    for engine, changes in zip(sums.engines_of(learner.engine), update.changes, strict=True):
+        sums.apply(engine, changes)
+    learner.loss_totals = (0.0 if update.exact else learner.loss_totals) + update.losses
 
 
 def make(settings: Mapping[str, Any], base: Mapping[str, Array] | None = None) -> Learner:
-    """Return a new learner, or one in the given state."""
-    learner = Learner(**settings)
+    """Return a new learner, of several strengths if there are any, or one in the given state."""
+    if "strengths" in settings:
+        from ..learner.path import PathLearner
+
+        learner: Learner = PathLearner(**settings)
+    else:
+        learner = Learner(**settings)
     if base is not None:
         learner.load_state_dict(base)
     return learner
@@ -218,40 +231,46 @@ def _learn(task: LaneTask, learner: Learner, found: LaneRows, rows: list[RowBloc
     report = LaneReport(task.lane, n_rows, found.n_bytes, 0, found.position, found.done, seen, None)
     report = report._replace(bad_labels=sum(batch.n_rows for batch in found.batches) - n_rows, bad=found.bad)
     if not rows:
-        return Update(False, None, np.zeros(2), (report,))
+        return Update(False, (), NO_LOSSES, (report,))
     learner.engine.grow(max(learner.n_features, *(batch.n_features for batch in found.batches), 0))
     indices = [block.indices[block.indptr[0] : block.indptr[-1]] for block in rows]
-    start = sums.before(learner.engine, sums.touched(learner.n_features, indices))
-    began = learner.loss_sums
-    tally = tallies.tally(learner.loss, learner.n_outputs) if task.tally and task.count else None
-    position, again = found.position, task.tally and not task.count
+    touched = sums.touched(learner.n_features, indices)
+    starts = [(engine, sums.before(engine, touched)) for engine in sums.engines_of(learner.engine)]
+    began, position, again = learner.loss_totals, found.position, task.tally and not task.count
     if again:
-        learner.loss_sums = position.relearned_loss * task.lanes, position.relearned_weight * task.lanes
-    for block in rows:
-        learned = block._replace(c=np.maximum(block.c, 0.0)) if task.held_out else block
-        scores = learner.learn(  # a rejected one is not stored
-            learned, count=task.count or again, undo=False, repeated=not task.count
-        )
-        if tally is not None:
-            tally.add(scores, learned.y, learned.c / task.lanes)
+        learner.loss_totals = position.relearned_totals(began, task.lanes)
+    scores, counts = _learn_blocks(task, learner, rows, count=task.count or again)
     if again:
-        loss, weight = learner.loss_sums
-        position, learner.loss_sums = (
-            position._replace(relearned_loss=loss / task.lanes, relearned_weight=weight / task.lanes),
-            began,
-        )
-    ended = learner.loss_sums
-    changes = sums.withdraw(learner.engine, start, task.lanes)
-    learner.loss_sums = began
-    losses = np.array(ended) if changes.exact else (np.array(ended) - began) / task.lanes
+        position = position.add_relearned(learner.loss_totals, task.lanes)
+        learner.loss_totals = began
+    changes = tuple(sums.withdraw(engine, start, task.lanes) for engine, start in starts)
+    losses = learner.loss_totals if changes[0].exact else learner.losses_since(began, task.lanes)
+    learner.loss_totals = began
     label = [batch for batch in found.batches if batch.n_rows][-1].y[-1]
     report = report._replace(
         position=position,
-        sent=changes.n_bytes,
-        last=(label, scores[-1], int(rows[-1].indptr[-1] - rows[-1].indptr[-2])),
-        counts=None if tally is None else {name: sparse_counts(array) for name, array in tally.arrays.items()},
+        sent=sum(each.n_bytes for each in changes),
+        last=(label, scores, int(rows[-1].indptr[-1] - rows[-1].indptr[-2])),
+        counts=counts,
     )
     return Update(False, changes, losses, (report,))
+
+
+def _learn_blocks(
+    task: LaneTask, learner: Learner, rows: list[RowBlock], *, count: bool
+) -> tuple[Any, tuple[Counts, ...]]:
+    """Learn blocks; return the scores of the last row, and counts of the predictions of each model."""
+    several = hasattr(learner, "strengths")
+    models = (len(learner.loss_totals) if several else 1) if task.tally and task.count else 0
+    counted = [tallies.tally(learner.loss, learner.n_outputs) for _ in range(models)]
+    for block in rows:
+        learned = block._replace(c=np.maximum(block.c, 0.0)) if task.held_out else block
+        # A block that is rejected is not stored.
+        scores = learner.learn(learned, count=count, undo=False, repeated=not task.count)
+        for tally, own in zip(counted, scores if several else [scores], strict=False):
+            tally.add(own, learned.y, learned.c / task.lanes)
+    counts = tuple({name: sparse_counts(array) for name, array in tally.arrays.items()} for tally in counted)
+    return scores[:, -1] if several else scores[-1], counts
 
 
 def sparse_counts(array: Array) -> tuple[Array, Array]:
@@ -259,6 +278,12 @@ def sparse_counts(array: Array) -> tuple[Array, Array]:
     flat = array.reshape(-1)
     there = np.flatnonzero(flat).astype(np.int32)
     return there, flat[there]
+
+
+def add_counts(tally: tallies.Tally, counts: Counts) -> None:
+    """Add the counts that a worker has reported."""
+    for name, (places, values) in counts.items():
+        tally.arrays[name].reshape(-1)[places] += values
 
 
 def _scale_weights(block: RowBlock, dtype: Any, lanes: int) -> RowBlock:
@@ -291,79 +316,7 @@ def _read(task: LaneTask, files: list[FilePartition]) -> LaneRows:
     return found
 
 
-# ---- the cache of a worker
-
-
-class _RunCache:
-    """The cache of a run: learners with the number of their round, the last updates, and readers by lane."""
-
-    def __init__(self) -> None:
-        self.states: list[tuple[int, Learner]] = []
-        self.updates: dict[int, Update] = {}
-        self.readers: dict[int, LaneReader] = {}
-
-
-class _WorkerCache:
-    """The cache between tasks, which may run on several threads; old runs are dropped."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._runs: dict[str, _RunCache] = {}
-
-    def _of(self, run: str) -> _RunCache:
-        if run not in self._runs:
-            while len(self._runs) >= RUNS:
-                _close(self._runs.pop(next(iter(self._runs))))
-            self._runs[run] = _RunCache()
-        return self._runs[run]
-
-    def take_reader(self, run: str, lane: int) -> LaneReader | None:
-        """Remove and return the reader of a lane."""
-        with self._lock:
-            return self._of(run).readers.pop(lane, None)
-
-    def put_reader(self, run: str, lane: int, reader: LaneReader) -> None:
-        """Cache the reader of a lane."""
-        with self._lock:
-            self._of(run).readers[lane] = reader
-
-    def take_state(self, run: str, number: int, updates: list[Update]) -> tuple[Learner | None, list[Update]]:
-        """Remove and return a learner and the updates that bring it to this round; None if there is none."""
-        with self._lock:
-            cache = self._of(run)
-            for i, update in enumerate(updates):
-                cache.updates[number - len(updates) + i] = update
-            cache.states = [(at, learner) for at, learner in cache.states if at >= number - UPDATES]
-            ways = [
-                (at, i) for i, (at, _) in enumerate(cache.states) if all(k in cache.updates for k in range(at, number))
-            ]
-            usable = [(at, i) for at, i in ways if at <= number]
-            learner, missed = None, []
-            if usable:
-                at, i = max(usable)
-                learner, missed = cache.states.pop(i)[1], [cache.updates[k] for k in range(at, number)]
-            oldest = min((at for at, _ in cache.states), default=number)
-            cache.updates = {at: update for at, update in cache.updates.items() if at >= oldest}
-            return learner, missed
-
-    def put_state(self, run: str, number: int, learner: Learner) -> None:
-        """Cache a learner that is in the state of this round."""
-        with self._lock:
-            self._of(run).states.append((number, learner))
-
-    def forget(self, run: str) -> None:
-        """Drop the cache of a run."""
-        with self._lock:
-            if run in self._runs:
-                _close(self._runs.pop(run))
-
-
-def _close(cache: _RunCache) -> None:
-    for reader in cache.readers.values():
-        reader.close()
-
-
-_CACHE = _WorkerCache()
+_CACHE = WorkerCache()
 
 
 def forget(run: str) -> None:

@@ -32,11 +32,13 @@ from scipy.sparse import issparse
 from ..core.validation import Array
 from ..data.batches import Batch, blocks, check_weights, checked_matrix, element_parts
 from ..data.rowblock import RowBlock, as_block
+from ..data.standardize import Standardizer
 from ..io import open_stream
 from ..io.features.spec import FeatureSpec
 from ..io.sources import Handle, is_piped, is_uri, sources
 from ..io.types import Chunk, Position
 from .client import tree
+from .standardize import fix_statistics, standardized
 
 ACCEPTED = (
     "a dask array, data frame or bag, a list of delayed values or futures, or paths and globs; local matrices are "
@@ -49,18 +51,20 @@ ACCEPTED = (
 
 @dataclass(frozen=True)
 class FilePartition:
-    """A file that a worker opens; `reading` are options of `open_stream`."""
+    """A file that a worker opens; `reading` are options of `open_stream`, `columns` those that are standardized."""
 
     path: str
     format: str
     reading: Mapping[str, Any] = field(default_factory=dict)
+    columns: Standardizer | None = None
 
     def chunks(
         self, start: Position | None = None, *, empty: bool = False, quarantine: str | None = None
     ) -> Iterator[Chunk]:
         """Yield the chunks of the file from a position on; earlier rows are read again and verified by checksum."""
         with open_stream([self.path], self.format, quarantine=quarantine, **self.reading) as stream:
-            yield from stream.chunks(start, empty=empty)
+            for chunk in stream.chunks(start, empty=empty):
+                yield standardized(chunk, self.columns, np.dtype(stream.dtype).type)
 
     @property
     def quarantines(self) -> bool:
@@ -166,6 +170,7 @@ class Partitions:
     dtype : of the features, None if rows would have to be read
     names : columns of a data frame
     features : how columns and names of files become features, as decided by the first file
+    columns : names and statistics of the columns that are standardized
     """
 
     parts: tuple[Partition, ...]
@@ -174,6 +179,7 @@ class Partitions:
     dtype: Any = None
     names: tuple[str, ...] = ()
     features: FeatureSpec | None = None
+    columns: Mapping[str, Array] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.parts)
@@ -196,7 +202,8 @@ def make_partitions(X: Any, y: Any = None, sample_weight: Any = None, **reading:
         Labels, chunked as X. Files contain their own.
     sample_weight : as y
     **reading
-        For files: `format`, `features` and all that `open_stream` takes.
+        For files: `format`, `features`, all that `open_stream` takes, and `fixed_statistics`, by which numbers are
+        standardized: True takes those of the first rows, an array the statistics of a model that is continued.
 
     Examples
     --------
@@ -306,7 +313,13 @@ def _column(name: str, given: Any, sizes: Sequence[float]) -> list[Any] | None:
     raise TypeError(f"{name} must be a dask array or series, or a list of delayed values, got {type(given).__name__}")
 
 
-def _of_files(paths: list[Any], format: str | None = None, features: Any = None, **reading: Any) -> Partitions:
+def _of_files(
+    paths: list[Any],
+    format: str | None = None,
+    features: Any = None,
+    fixed_statistics: bool | Array = False,
+    **reading: Any,
+) -> Partitions:
     if reading.get("on_error") == "quarantine":
         raise ValueError("on_error='quarantine' writes one file and does not work on a cluster: use 'stop' or 'skip'")
     for path in paths:
@@ -321,6 +334,8 @@ def _of_files(paths: list[Any], format: str | None = None, features: Any = None,
         formats, dtype = stream.formats, stream.dtype
         next(stream.chunks(), None)
         made = stream.used_featurizer
+        if made is not None and made.standardizes and fixed_statistics is not False:
+            fix_statistics(made, stream.chunks(), None if fixed_statistics is True else fixed_statistics)
     spec = None if made is None else made.spec
     if spec is not None and (spec.bits is None or spec.names):
         raise ValueError(
@@ -329,16 +344,19 @@ def _of_files(paths: list[Any], format: str | None = None, features: Any = None,
         )
     if spec is not None and spec.offset is not None:
         raise ValueError(f"an offset (column {spec.offset!r}) does not work on a cluster: train in one process")
-    if made is not None and made.standardizes:
+    columns = made.standardizer if made is not None and made.standardizes else None
+    if columns is not None and fixed_statistics is False:
         raise ValueError("standardize=True does not work on a cluster, whose lanes would have different means")
     options = {**reading, "features": spec} if spec is not None else reading
     parts = tuple(
-        Partition(i, FilePartition(name, kind, options))
+        Partition(i, FilePartition(name, kind, options, columns))
         for i, (name, kind) in enumerate(zip(names, formats, strict=True))
     )
-    return Partitions(
-        parts, None, 1 << spec.bits if spec is not None and spec.bits else None, np.dtype(dtype).type, (), spec
-    )
+    n_features = 1 << spec.bits if spec is not None and spec.bits else None
+    known: dict[str, Array] = {}
+    if made is not None and columns is not None:
+        n_features, known = columns.first + columns.n_columns, made.arrays()
+    return Partitions(parts, None, n_features, np.dtype(dtype).type, (), spec, known)
 
 
 # ---- the survey

@@ -126,7 +126,7 @@ class Rounds:
         self._attempt = self._failures = 0
         self._lane_workers: list[list[str]] = []
         self._stop = False
-        self.losses = learner.loss_sums  # and weights, up to the last round reported
+        self.losses = learner.loss_totals  # up to the last round reported
 
     def __call__(self) -> None:
         """Run to the end of the last pass."""
@@ -360,14 +360,13 @@ class Rounds:
         progress.skipped = sum(position.bad_rows for position in schedule.positions)
         if not rows:
             return
-        before = (0.0, 0.0) if report.exact else self.losses
-        self.losses = before[0] + float(report.losses[0]), before[1] + float(report.losses[1])
+        self.losses = (0.0 if report.exact else self.losses) + report.losses
         workers = len(set(map(tuple, self._lane_workers)))
         sent = report.n_bytes * (workers - 1)
         if workers > 1 and len(report.reports) > DIRECT:
             sent = sum(lane.sent for lane in report.reports) + report.n_bytes * workers
-        mean_loss = self.losses[0] / self.losses[1] if self.losses[1] > 0.0 else math.nan
-        ended = Round(progress.round, rows, progress.rows, mean_loss, sent, seconds)
+        loss, weight = float(self.losses[..., 0].min()), float(self.losses[..., 1].max())  # of the best strength
+        ended = Round(progress.round, rows, progress.rows, loss / weight if weight > 0.0 else math.nan, sent, seconds)
         self.rounds.append(ended)
         if self._on_round is not None:
             self._on_round(ended, report.reports)

@@ -76,7 +76,8 @@ class RunProgress:
 def learner_settings(learner: Learner) -> dict[str, Any]:
     """Return the arguments with which a worker makes the same learner."""
     names = ("algorithm", "loss", "penalty", "n_features", "n_outputs", "dtype", "fit_intercept", "n_threads")
-    return {name: getattr(learner, name) for name in names} | {"growing": True}
+    several = ("strengths", "fixed_l2", "scales") if hasattr(learner, "strengths") else ()
+    return {name: getattr(learner, name) for name in (*names, *several)} | {"growing": True}
 
 
 def choose_lanes(client: Client, lanes: int | None, n_partitions: int) -> int:

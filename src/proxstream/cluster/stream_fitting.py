@@ -17,10 +17,10 @@ from ..learner import merge as sums
 from ..learner.divergence import check_finite
 from ..training.checkpoint import CheckpointStore
 from .checkpoint import KIND, record_rounds, restore_rounds
+from .first_rows import settle_scale
 from .lanes import LaneReport
 from .partitions import Partitions, Survey, survey
 from .rounds import Rounds
-from .scale import settle_scale
 from .schedule import Plan, Round, choose_lanes, choose_rows, learner_settings
 
 # Parameters that the local estimators do not have.

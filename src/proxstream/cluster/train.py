@@ -17,25 +17,28 @@ from typing import Any
 from distributed import Client
 
 from ..core.validation import Array
+from ..data.rowblock import RowBlock
 from ..io import open_stream
 from ..io.features.spec import FeatureSpec
 from ..learner.divergence import check_finite
 from ..learner.learner import Learner
 from ..training import report
-from ..training.base_session import BaseSession
+from ..training.base_session import NoRowsError
 from ..training.checkpoint import CheckpointStore
 from ..training.config import TrainConfig
+from ..training.learners import make_path_learner
 from ..training.run import BaseRun, Watch
 from ..training.session import Interrupted
 from .checkpoint import KIND, record_rounds, restore_rounds
+from .first_rows import settle_scale, settle_strengths
 from .held_out import HeldOutTask, measure_files
 from .labels import FileLabels
 from .lane_reader import Quarantine
 from .lanes import LaneReport
 from .partitions import Partitions, make_partitions
 from .rounds import Rounds
-from .scale import settle_scale
 from .schedule import Plan, Round, RunProgress, choose_lanes, choose_rows, learner_settings
+from .sessions import LanePathSession, LaneSession
 
 # Options that need a single stream.
 REFUSED = {
@@ -44,41 +47,6 @@ REFUSED = {
     "names": "workers do not share feature names",
     "shuffle_buffer": "lanes read their files in order; shuffle the files",
 }
-
-
-class LaneSession(BaseSession):
-    """A session whose rows are learned by lanes, round after round."""
-
-    rounds: Rounds
-
-    @property
-    def loss_sums(self) -> tuple[float, float]:
-        """The sums of loss and weight: of all rows in the first pass, of this pass in later ones."""
-        progress = self.rounds.progress
-        if self.progress.number == 0:
-            return self.rounds.losses
-        positions = progress.positions if progress.number == self.progress.number else []
-        return sum(at.relearned_loss for at in positions), sum(at.relearned_weight for at in positions)
-
-    def _end_losses(self) -> None:
-        """Do nothing: the learner of a lane has only the losses of the first pass."""
-
-    def update_progress(self) -> None:
-        """Take over the counters of the lanes."""
-        here, there = self.progress, self.rounds.progress
-        here.all_rows, here.n_bytes, here.bad_labels = there.rows, there.n_bytes, there.bad_labels
-        here.zeros, here.negatives, here.index_zero = there.seen
-
-    def end_round(self, n_rows: int, reports: tuple[LaneReport, ...]) -> None:
-        """Add a round, and report a line if one is due within its rows."""
-        self.update_progress()
-        for lane in reports:
-            for name, (places, values) in (lane.counts or {}).items():
-                self.tally.arrays[name].reshape(-1)[places] += values
-        before, self.progress.rows = self.progress.rows, self.progress.rows + n_rows
-        if report.next_line(before, self.plan.every) <= self.progress.rows:
-            label, scores, features = next(one.last for one in reports[::-1] if one.last)
-            self.report_line(float(label), [scores], features, self.learner.count_nonzero())
 
 
 class ClusterRun(BaseRun):
@@ -102,25 +70,27 @@ class ClusterRun(BaseRun):
         self.parts = _parts(config)
         self.names, self.formats = config.data, [part.data.format for part in self.parts.parts]
         self.n_bytes = _size([part.data.path for part in self.parts.parts])
-        if learner.t == 0:
-            learner = config.learner(self.parts.n_features or 1)
-        self.session = LaneSession(learner, config.labels(), config.plan(), **self._reports())
-        lanes = choose_lanes(client, None, len(self.parts))
+        lanes, fresh = choose_lanes(client, None, len(self.parts)), learner.t == 0
         plan = Plan(
             lanes,
-            choose_rows(rows, lanes, learner.n_features),
+            choose_rows(rows, lanes, (self.parts.n_features or 1) if fresh else learner.n_features),
             [list(range(len(self.parts)))] * config.passes,
-            fresh=learner.t == 0,
+            fresh=fresh,
             tally=True,
             held_out=config.held_out_share,
             settled=config.holds_out or config.quarantine is not None,
         )
         labels = FileLabels(config.labels(), config.skip_bad_rows)
-        settle_scale(client, self.parts, learner, labels, plan)
         settings = {**config.settings(), "files": list(config.data)}
         self.checkpoints = CheckpointStore(f"{config.output}.ckpt", settings, KIND)
         progress, segments = RunProgress(), ()
         checkpoint = self.checkpoints.find() if config.resume else None
+        if fresh:
+            strengths = None if checkpoint is None else checkpoint[0].get("strengths")
+            learner = self._new_learner(client, labels, plan, strengths)
+        settle_scale(client, self.parts, learner, labels, plan)
+        kind = LanePathSession if config.is_path else LaneSession
+        self.session = kind(learner, config.labels(), config.plan(), **self._reports())  # type: ignore[arg-type]
         if checkpoint is not None:
             header, arrays = checkpoint
             found, progress = restore_rounds(header["rounds"])
@@ -129,7 +99,7 @@ class ClusterRun(BaseRun):
             self.session.restore(header["session"], arrays)
         self._quarantine = None if config.quarantine is None else Quarantine(config.quarantine, segments)
         self._stopped = False
-        self.rounds = self.session.rounds = Rounds(
+        self.rounds = Rounds(
             client,
             self.parts,
             learner,
@@ -142,6 +112,20 @@ class ClusterRun(BaseRun):
             needs_state=self._needs_state,
             progress=progress,
         )
+        self.session.start(self.rounds)
+
+    def _new_learner(self, client: Client, labels: FileLabels, plan: Plan, strengths: Any) -> Learner:
+        """Return a new learner, of the strengths of a checkpoint if there are any."""
+        config, n_features = self.config, self.parts.n_features or 1
+        if not config.is_path:
+            return config.learner(n_features)
+        if isinstance(config.l1, tuple):
+            strengths = config.l1
+        elif strengths is None:
+            strengths = settle_strengths(client, self.parts, config, labels, plan)
+        if strengths is None:
+            raise NoRowsError(f"{', '.join(self.names)}: no rows to learn from")
+        return make_path_learner(config, strengths, n_features)
 
     def __call__(self) -> None:
         """Run to the end and write the model."""
@@ -153,7 +137,10 @@ class ClusterRun(BaseRun):
         self.rounds()
         if self._stopped and not self.session.progress.done:
             raise Interrupted
-        check_finite(self.session.learner, "the merged state of the lanes")
+        for model in self.session.models():
+            check_finite(model, "the merged state of the lanes")
+        if isinstance(self.session, LanePathSession):
+            self.remark = self.session.choose(self.config.choice)
 
     def stop(self) -> None:
         """Stop the run between two rounds; called by a signal handler."""
@@ -162,7 +149,9 @@ class ClusterRun(BaseRun):
 
     def _position(self) -> tuple[dict[str, Any], dict[str, Array]]:
         segments = [] if self._quarantine is None else self._quarantine.segments
-        return {"rounds": record_rounds(self.rounds.plan, self.rounds.progress), "quarantine": segments}, {}
+        header = {"rounds": record_rounds(self.rounds.plan, self.rounds.progress), "quarantine": segments}
+        strengths = getattr(self.rounds.learner, "strengths", None)
+        return header if strengths is None else {**header, "strengths": strengths.tolist()}, {}
 
     def _after_round(self, ended: Round, reports: tuple[LaneReport, ...]) -> None:
         self.session.end_round(ended.rows, reports)
@@ -196,7 +185,8 @@ class ClusterRun(BaseRun):
         if config.held_out_share:
             labels = FileLabels(config.labels(), config.skip_bad_rows)
             task = HeldOutTask(config.held_out_share, learner_settings(learner), labels)
-            return measure_files(self.rounds.client, [part.data for part in self.parts.parts], task, learner)
+            files = [part.data for part in self.parts.parts]
+            return self.session.keep_measures(measure_files(self.rounds.client, files, task, learner))
         if config.holdout_file is None:
             return None
         features = config.features if self.parts.features is None else self.parts.features
@@ -209,7 +199,15 @@ class ClusterRun(BaseRun):
         return self.rounds.progress.skipped + self.session.progress.bad_labels
 
     def _features_and_names(self) -> tuple[FeatureSpec | None, dict[str, Array]]:
-        return self.parts.features, {}
+        return self.parts.features, dict(self.parts.columns)
+
+    def _reports(self) -> dict[str, Any]:
+        return {**super()._reports(), "standardize": self._standardize}
+
+    def _standardize(self, rows: RowBlock, learn: bool) -> RowBlock:
+        """Return rows of a held-out file with standardized numbers."""
+        columns = self.parts.parts[0].data.columns
+        return rows if columns is None else columns.transform(rows, learn=False, dtype=self.session.learner.dtype)
 
     def _origin(self) -> dict[str, Any]:
         return {"lanes": self.rounds.plan.lanes}
@@ -218,6 +216,7 @@ class ClusterRun(BaseRun):
 def _parts(config: TrainConfig) -> Partitions:
     """Return the files; with a quarantine, workers collect bad rows, and reading the head here does not."""
     reading = {name: value for name, value in config.stream_options().items() if name != "quarantine"}
+    reading["fixed_statistics"] = config.initial_names.get("statistics", True)
     if config.quarantine is None:
         return make_partitions(list(config.data), format=config.format, features=config.features, **reading)
     reading["on_error"] = "skip"

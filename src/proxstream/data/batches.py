@@ -20,7 +20,8 @@ class Batch(NamedTuple):
     """A checked matrix (dense, CSR, or rows of a stream as they came) with encoded labels, and weights.
 
     Empty weights are all 1. `qid` is for rankers: one integer per row. `columns` is the width of a matrix that was made
-    a row block. `shift` is to be added to the sums of losses and of weights, which an offset has changed.
+    a row block. `shift` is to be added to the sums of losses and of weights, which an offset has changed. `raw` are the
+    rows of X before their numbers were standardized.
     """
 
     X: Any
@@ -29,6 +30,7 @@ class Batch(NamedTuple):
     qid: Any = None
     columns: int = 0
     shift: tuple[float, float] = (0.0, 0.0)
+    raw: RowBlock | None = None
 
     @property
     def n_rows(self) -> int:

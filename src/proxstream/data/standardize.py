@@ -13,7 +13,7 @@ that has had one value only has z = 0, and in (1) the weight 0.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +27,9 @@ class Folded(NamedTuple):
 
     coef: Array
     intercept: Any
+
+
+NO_MATRIX = "this model standardizes its columns: pass a frame, a stream or a RowBlock, not a matrix"
 
 
 class Standardizer:
@@ -99,6 +102,18 @@ class Standardizer:
         if found.shape != self.state.shape or not np.isfinite(found).all() or (found[[0, 2]] < 0.0).any():
             raise ValueError(f"statistics must be {self.n_columns} weights, means and squares, got {found.shape}")
         self.state = found
+
+
+class StandardizedRows:
+    """A stream whose row blocks are as a learner is given them; it can be read as often as the stream."""
+
+    def __init__(self, standardize: Callable[[RowBlock], RowBlock], stream: Iterable[Any]) -> None:
+        self._standardize, self._stream = standardize, stream
+
+    def __iter__(self) -> Iterator[Any]:
+        for element in self._stream:
+            rows = element[0] if isinstance(element, tuple) and not isinstance(element, RowBlock) else element
+            yield self._standardize(rows) if isinstance(rows, RowBlock) else element
 
 
 class StandardizedStream:

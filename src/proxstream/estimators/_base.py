@@ -5,9 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -25,26 +24,30 @@ from ..data.batches import Batch, blocks, check_weights, checked_matrix, element
 from ..data.order import LabelOrder, warn_of_order
 from ..data.rowblock import RowBlock
 from ..learner.learner import Learner
-from ._params import AlgorithmLike, Composed, PenaltyLike
+from ._columns import NamedColumns, block_of_table, unpacked
+from ._params import AlgorithmLike, PenaltyLike
 from ._progress import PassRecord, Report, check_callbacks, progress, stops
-from ._rows import block_scores, is_stream, is_table, standardized_rows, without_column
-from ._top_features import LinearModelMixin
-
-if TYPE_CHECKING:
-    from ..io.features.featurizer import Featurizer
+from ._rows import (
+    block_scores,
+    continue_features,
+    is_stream,
+    is_table,
+    read_as_learned,
+    start_features,
+    without_column,
+)
 
 FITTED = ("n_features_in_", "feature_names_in_", "classes_", "_sparse")  # attributes beside the learner
 SHUFFLE_STREAM = "shuffle them, as open_stream(..., shuffle_buffer=ROWS) does"
 NOT_STORED = ("callbacks", "features")  # parameters that a model file leaves out, or holds in another form
 
 
-class StreamEstimator(LinearModelMixin, Composed):
+class StreamEstimator(NamedColumns):
     """A linear model that learns from matrices and streams; subclasses define what labels mean."""
 
     _kinds: tuple[str, ...]  # of losses that the estimator takes
     _ranks = False  # whether rows come with a qid
     _learner: Learner
-    _featurizer: Featurizer
     history_: list[PassRecord]
 
     def __init__(
@@ -116,7 +119,7 @@ class StreamEstimator(LinearModelMixin, Composed):
     def _weights(self, attribute: str) -> tuple[Array, Any]:
         """Return coefficients and intercept in the units of the columns, also where numbers were standardized."""
         weights = self._fitted(attribute).weights()
-        return self._featurizer.standardizer.fold(*weights) if "_featurizer" in vars(self) else weights
+        return self._featurizer.standardizer.fold(*weights) if self._standardizes else weights
 
     def sparsify(self) -> Self:
         """Let `coef_` be a CSR array from now on. What is learned, and how fast, does not change.
@@ -151,55 +154,6 @@ class StreamEstimator(LinearModelMixin, Composed):
             raise NotFittedError(f"{type(self).__name__} has no {attribute} before it is fitted")
         return self._learner
 
-    # ---- named columns: data frames, and streams of files
-
-    @property
-    def featurizer_(self) -> Featurizer:
-        """How columns became features: pass it to `open_stream` as `features` to read new data in the same way."""
-        if "_featurizer" not in vars(self):
-            raise AttributeError("featurizer_ is for models that were fitted on named columns, see `features`")
-        return _unpacked(_packed(self._featurizer), growing=False)
-
-    def _feature_names(self) -> Any:
-        if "_featurizer" in vars(self):
-            return {number: "|".join(names) for number, names in self._featurizer.named().items()}
-        return super()._feature_names()
-
-    def _rows_of(self, X: Any, y: Any, *, first: bool) -> tuple[Any, Any]:
-        """Return a data frame as the rows that `features` makes of it, with its label column if there is no y.
-
-        Whatever else X is stays as it is; a row block brings its labels.
-        """
-        if first:
-            self.__dict__.pop("_featurizer", None)
-            if self.features is not None:
-                from ..io.features.featurizer import Featurizer
-                from ..io.features.spec import FeatureSpec
-
-                if not isinstance(self.features, FeatureSpec):
-                    raise TypeError(f"features must be None or a FeatureSpec, got {self.features!r}")
-                # Labels may be text, which is the estimator's to encode: the featurizer never sees them.
-                self._featurizer = Featurizer(replace(self.features, label=None), np.float64)
-        if isinstance(X, RowBlock):
-            return X, X.y if y is None else y
-        if not is_table(X) or "_featurizer" not in vars(self):
-            return X, y
-        label = self.features.label if self.features is not None else self._featurizer.spec.label
-        X, found = without_column(X, label or "label")
-        block = self._featurizer.standardize(_block_of_table(X, self._featurizer), learn=True)
-        return block, found if y is None else y
-
-    def __getstate__(self) -> dict[str, Any]:
-        state: dict[str, Any] = dict(super().__getstate__())
-        if "_featurizer" in state:
-            state["_featurizer"] = _packed(state["_featurizer"])
-        return state
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        if "_featurizer" in state:
-            state = state | {"_featurizer": _unpacked(state["_featurizer"])}
-        super().__setstate__(state)
-
     # ---- from data to the learner
 
     def _checked(self, X: Any, y: Any, sample_weight: Any, *, reset: bool, **checks: Any) -> tuple[Any, Array, Array]:
@@ -208,7 +162,12 @@ class StreamEstimator(LinearModelMixin, Composed):
         if isinstance(X, RowBlock):
             return self._checked_block(X, y, sample_weight, reset=reset)
         dtype = [np.float64, np.float32] if reset else self._learner.dtype
-        X, y = validate_data(self, checked_matrix(X), y, accept_sparse="csr", dtype=dtype, reset=reset, **checks)
+        try:
+            X, y = validate_data(self, checked_matrix(X), y, accept_sparse="csr", dtype=dtype, reset=reset, **checks)
+        except ValueError as error:
+            if is_table(X) and str(error).startswith("could not convert string"):
+                raise ValueError(f"{error}; a frame with text columns needs features=FeatureSpec(...)") from None
+            raise
         return X, y, check_weights(sample_weight, X.shape[0])
 
     def _checked_block(self, X: RowBlock, y: Any, sample_weight: Any, *, reset: bool) -> tuple[RowBlock, Array, Array]:
@@ -224,9 +183,12 @@ class StreamEstimator(LinearModelMixin, Composed):
         return X, y, c
 
     def _block_in_precision(self, X: RowBlock, *, first: bool) -> RowBlock:
+        if first:
+            self._forget_names()
+        if self._standardizes:  # later, in double precision
+            return X.in_precision(np.float64)
         if not first:
             return X.in_precision(self._learner.dtype)
-        self._forget_names()
         return X.in_precision(np.float32 if getattr(X.data, "dtype", None) == np.float32 else np.float64)
 
     def _fit(self, batch: Batch) -> Self:
@@ -241,6 +203,8 @@ class StreamEstimator(LinearModelMixin, Composed):
                 before = learner.loss_sums
                 if i:
                     learner.end_query()
+                if i == 1 and batch.raw is not None:  # by the statistics at the end of the first pass
+                    batch = batch._replace(X=self._rows_of_learner(batch.raw))
                 order = None if random is None else self._order(batch, random)
                 for block, qid in blocks(batch, order=order, pieces=bool(self.verbose), n_threads=self.n_threads):
                     learner.learn(block, qid, undo=False, repeated=i > 0)
@@ -320,7 +284,7 @@ class StreamEstimator(LinearModelMixin, Composed):
             as_penalty(self.penalty),
             n_features=n_features,
             n_outputs=n_outputs,
-            dtype=dtype,
+            dtype=self._featurizer.dtype if self._standardizes else dtype,
             fit_intercept=self.fit_intercept,
             average=self.average,
             n_threads=self.n_threads,
@@ -346,10 +310,13 @@ class StreamEstimator(LinearModelMixin, Composed):
     def _kept_if_refused(self) -> Iterator[None]:
         """Put every attribute back where an error is raised: a refused batch leaves no trace."""
         before = self.__dict__.copy()
+        state = self._featurizer.standardizer.state.copy() if self._standardizes else None
         try:
             yield
         except Exception:
             self.__dict__ = before
+            if state is not None:
+                self._featurizer.standardizer.state = state
             raise
 
     # ---- streams
@@ -360,19 +327,27 @@ class StreamEstimator(LinearModelMixin, Composed):
             raise ValueError(f"passes={self.passes} needs a stream that can be read again, got an iterator")
         first, any_rows, started = reset or not self.__sklearn_is_fitted__(), False, time.perf_counter()
         labels: LabelOrder | None = None
+        named, known = is_stream(stream), not first and "_featurizer" in vars(self)
+        if named and known:
+            continue_features(stream, self._featurizer)  # type: ignore[arg-type]
+        elif named:
+            start_features(stream)  # type: ignore[arg-type]
         with progress(self.verbose, None) as report:
             for i in range(self.passes):
                 before, rows = (0.0, 0.0) if first else self._learner.loss_sums, 0
                 if i:
                     self._learner.end_query()
                 try:
-                    for element in standardized_rows(stream, learn=i == 0):
+                    for element in stream:
                         with self._kept_if_refused():
                             if first:
                                 self.__dict__.pop("_featurizer", None)
+                            if named and not known and stream.used_featurizer is not None:  # type: ignore[attr-defined]
+                                self._featurizer = stream.used_featurizer  # type: ignore[attr-defined]
                             batch = self._element(element, first=first, **options)
                             if batch is None:
                                 continue
+                            batch = self._standardized(batch, learn=i == 0)
                             self._learn_more(batch, first=first, report=report, repeated=i > 0)
                             self.n_features_in_ = self._learner.n_features
                         if i == 0:
@@ -383,8 +358,6 @@ class StreamEstimator(LinearModelMixin, Composed):
                     if i:  # the progressive loss is that of the first pass
                         self._learner.loss_sums = before
                     raise
-                if is_stream(stream) and stream.used_featurizer is not None:  # type: ignore[attr-defined]
-                    self._featurizer = stream.used_featurizer  # type: ignore[attr-defined]
                 if labels is not None and i == 0:
                     self._watch_order(labels, np.empty(0), SHUFFLE_STREAM, last=True)
                 if rows and self._end_pass(i, rows, before, started):
@@ -455,7 +428,7 @@ class StreamEstimator(LinearModelMixin, Composed):
         _checks.truth("_sparse", fitted["_sparse"])
         model._restored(learner, **fitted)
         if columns is not None:
-            model._featurizer = _unpacked((FeatureSpec.from_json(columns["spec"]), np.float64, columns["names"]))
+            model._featurizer = unpacked((FeatureSpec.from_json(columns["spec"]), np.float64, columns["names"]))
         return model
 
     def _restored(self, learner: Learner, **fitted: Any) -> None:
@@ -469,45 +442,26 @@ class StreamEstimator(LinearModelMixin, Composed):
         """Return the scores of each row; unknown features of a row block count 0."""
         check_is_fitted(self)
         if is_stream(X):
-            scores = block_scores(self._scores, standardized_rows(X, learn=False))
-            used = X.used_featurizer
-            other = used is not None and used is not vars(self).get("_featurizer") and used.growing
-            if other and (used.standardizes or not used.hashed):
+            scores = block_scores(self._scores, read_as_learned(self, X))
+            used, own = X.used_featurizer, vars(self).get("_featurizer")
+            other = used is not None and used is not own and used.growing
+            if other and (not used.hashed or (own is not None and used.standardizes != own.standardizes)):
                 raise ValueError(
-                    "this stream numbers or standardizes its features by its own rows: open it with "
-                    "features=model.featurizer_"
+                    "this stream numbers its features in another way: open it with features=model.featurizer_"
                 )
             return scores
         if is_table(X) and "_featurizer" in vars(self):
             label = None if self.features is None else self.features.label
             used = self.featurizer_
-            X = used.standardize(_block_of_table(without_column(X, label or "label")[0], used), learn=False)
+            X = block_of_table(without_column(X, label or "label")[0], used)
         if isinstance(X, RowBlock):
-            return self._learner.predict(X.in_precision(self._learner.dtype))
+            return self._learner.predict(self._rows_of_learner(X))
         X = validate_data(self, checked_matrix(X), accept_sparse="csr", dtype=self._learner.dtype, reset=False)
-        return np.concatenate([self._learner.predict(block) for block, _ in blocks(Batch(X, np.empty(0)))])
-
-
-def _packed(featurizer: Featurizer) -> tuple[Any, ...]:
-    """Return what a featurizer is made of, which can be pickled."""
-    return featurizer.spec, featurizer.dtype, featurizer.arrays()
-
-
-def _unpacked(parts: tuple[Any, ...], *, growing: bool = True) -> Featurizer:
-    from ..io.features.featurizer import Featurizer
-
-    spec, dtype, names = parts
-    featurizer = Featurizer(spec, dtype, growing=growing)
-    featurizer.restore(names)
-    return featurizer
-
-
-def _block_of_table(X: Any, featurizer: Featurizer) -> RowBlock:
-    """Return the rows of a data frame or Arrow table."""
-    from ..io.open import open_stream
-
-    with open_stream(X, features=featurizer, dtype=np.float64) as stream:
-        return RowBlock.concat([rows if isinstance(rows, RowBlock) else rows[0] for rows in stream])
+        found = [block for block, _ in blocks(Batch(X, np.empty(0)))]
+        if self._standardizes:  # zeros of a matrix are numbers and not missing
+            weights = self._weights("coef_")
+            return np.concatenate([block.scores(*weights) for block in found])
+        return np.concatenate([self._learner.predict(block) for block in found])
 
 
 def check_unfitted(name: str, fitted: Any) -> None:

@@ -106,5 +106,5 @@ class Classifies(ClassifierMixin):  # type: ignore[misc]
         """
         if y is not None:
             return float(super().score(X, y, sample_weight))
-        predicted, y, weights = predicted_blocks(self.predict, X)
+        predicted, y, weights = predicted_blocks(self, X)
         return float(np.average(predicted == y, weights=weights))

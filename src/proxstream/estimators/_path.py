@@ -8,7 +8,6 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from ..batch.strengths import OPENING, stream_strengths
-from ..core import validation as _checks
 from ..core.algorithms import Algorithm
 from ..core.losses import Loss
 from ..core.penalties import Penalty
@@ -175,13 +174,21 @@ class StreamPath(StreamEstimator):
     @property
     def coef_(self) -> Any:
         """The weights of all strengths: (strengths, features), or (strengths, classes, features)."""
-        weights = self._fitted("coef_").weights()[0]
+        weights = self._weights("coef_")[0]
         return np.swapaxes(weights, 1, 2) if weights.ndim == 3 else weights
 
     @property
     def intercept_(self) -> Any:
         """What is added to every score, of each strength."""
-        return self._fitted("intercept_").weights()[1]
+        return self._weights("intercept_")[1]
+
+    def _weights(self, attribute: str) -> tuple[Array, Any]:
+        """Return coefficients and intercepts of each strength, in the units of the columns."""
+        weights, intercepts = self._fitted(attribute).weights()
+        if not self._standardizes:
+            return weights, intercepts
+        folded = self._featurizer.standardizer.fold(np.moveaxis(weights, 1, 0), intercepts)
+        return np.moveaxis(folded.coef, 0, 1), folded.intercept
 
     def sparsify(self) -> Self:
         """Refuse: `coef_` has one matrix per strength; the estimator that `choose` returns can be made sparse."""
@@ -219,7 +226,7 @@ class StreamPath(StreamEstimator):
         X, y, c = self._checked(X, y, sample_weight, reset=False)
         self.n_features_in_ = before
         losses, found = PairedLosses(len(learner.strengths)), []
-        for block, _ in blocks(self._labelled(X, y, c)):
+        for block, _ in blocks(self._standardized(self._labelled(X, y, c), learn=False)):
             scores = learner.predict(block)
             losses.add(learner.losses_of(scores, block.y), block.weights())
             found.append((scores, block.y, block.weights()))
@@ -263,16 +270,22 @@ class StreamPath(StreamEstimator):
         StreamClassifier or StreamRegressor
         """
         learner = self._fitted("choose")
-        losses = None if self._held_out is None else self._held_out[0]
-        k = learner.choose(rule, held_out=losses, strength=strength, nnz=nnz, loss_within=loss_within)
+        k = self._place(rule, strength=strength, nnz=nnz, loss_within=loss_within)
         params = {name: value for name, value in self.get_params(deep=False).items() if name != "strengths"}
         model = self._one(**params | {"penalty": learner.penalty_of(k)})
         own = vars(self)
-        for name in (*FITTED, "_featurizer"):
+        for name in FITTED:
             if name in own:
                 setattr(model, name, own[name])
+        if "_featurizer" in own:
+            model._featurizer = self._featurizer.with_own_statistics(fresh=False)
         model._learner, model.history_ = learner.model(k), []
         return model
+
+    def _place(self, rule: str | None, **rules: Any) -> int:
+        """Return the place of the strength that a rule chooses."""
+        losses = None if self._held_out is None else self._held_out[0]
+        return int(self._fitted("choose").choose(rule, held_out=losses, **rules))
 
     def table(self) -> PathTable:
         """Return strength, non-zeros, losses with their standard errors, and AUC of held-out rows; prints as a table.
@@ -297,23 +310,28 @@ class StreamPath(StreamEstimator):
         )
         marks: dict[int, str] = {}
         for rule in ("best", "1se"):
-            k = learner.choose(rule, held_out=held_out)
+            k = self._place(rule)
             marks[k] = f"{marks[k]}, {rule}" if k in marks else rule
         return PathTable([PathEntry(*values) for values in columns], marks)
 
-    def plot(self, rule: str = "1se", ax: Any = None) -> Any:
+    def plot(self, rule: str | None = None, ax: Any = None, **rules: Any) -> Any:
         """Draw the loss against the non-zeros, with the point that a rule chooses; needs matplotlib.
 
         Parameters
         ----------
-        rule : {"best", "1se"}
+        rule : {"best", "1se"}, optional
+            None is "1se", unless there is another rule.
         ax : matplotlib axes, optional
+        **rules : strength=, nnz= or loss_within=
+            As for `choose`.
 
         Returns
         -------
         matplotlib axes
         """
-        _checks.one_of("rule", rule, ("best", "1se"))
+        if rule is None and not rules:
+            rule = "1se"
+        k = self._place(rule, **rules)
         if ax is None:
             from matplotlib import pyplot
 
@@ -323,9 +341,9 @@ class StreamPath(StreamEstimator):
         losses = [entry.held_out_loss if held_out else entry.progressive_loss for entry in table]
         errors = [entry.held_out_error if held_out else entry.progressive_error for entry in table]
         counts = [entry.nnz for entry in table]
-        k = next(place for place, names in table.marks.items() if rule in names.split(", "))
         ax.errorbar(counts, losses, errors, marker="o", capsize=2, label="one strength each")
-        label = f"chosen by {rule}: {table[k].strength:.2g}"
+        words = rule or ", ".join(f"{name}={value:g}" for name, value in rules.items())
+        label = f"chosen by {words}: {table[k].strength:.2g}"
         ax.plot(counts[k], losses[k], "o", markersize=11, fillstyle="none", color="C3", label=label)
         ax.set_xscale("symlog")
         ax.set_xlabel("non-zeros")

@@ -40,7 +40,7 @@ class Regresses(RegressorMixin):  # type: ignore[misc]
             return float(r2_score(y, predicted, sample_weight=sample_weight))
         if offset is not None:
             raise ValueError("score with an offset needs y")
-        predicted, y, weights = predicted_blocks(model.predict, X)
+        predicted, y, weights = predicted_blocks(model, X)
         return float(r2_score(y, predicted, sample_weight=weights))
 
 

@@ -73,7 +73,8 @@ class StreamClassifier(Classifies, StreamEstimator):
     callbacks : list of callables, optional
         Each is called with the `PassRecord` of every pass; a true return value ends the fit. Not stored in model files.
     features : FeatureSpec, optional
-        How the columns of data frames become features, text columns too. None takes frames of numbers as matrices.
+        How the columns of data frames become features, text columns too; numbers are standardized unless it says
+        `standardize=False`. None takes frames of numbers as matrices.
 
     Attributes
     ----------
@@ -154,7 +155,7 @@ class StreamClassifier(Classifies, StreamEstimator):
             check_classification_targets(y)
             batch = Batch(X, y)
             self._begin(np.unique(y), batch.n_features, batch.dtype)
-            return self._fit(self._batch(X, y, c, counted=True))
+            return self._fit(self._standardized(self._batch(X, y, c, counted=True)))
 
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn more rows, in one pass and in order.
@@ -177,7 +178,7 @@ class StreamClassifier(Classifies, StreamEstimator):
             X, y, c = self._checked(X, y, sample_weight, reset=first)
             check_classification_targets(y)
             self._know(Batch(X, y), classes, first)
-            return self._learn_more(self._batch(X, y, c), first=first)
+            return self._learn_more(self._standardized(self._batch(X, y, c)), first=first)
 
     def fit_stream(self, stream: Iterable[Any], classes: Any = None, reset: bool = True) -> Self:
         """Learn a stream of batches; new features may turn up at any time.

@@ -62,14 +62,15 @@ class StreamRanker(StreamEstimator):
     callbacks : list of callables, optional
         Each is called with the `PassRecord` of every pass; a true return value ends the fit. Not stored in model files.
     features : FeatureSpec, optional
-        How the columns of data frames become features, text columns too. None takes frames of numbers as matrices.
+        How the columns of data frames become features, text columns too; numbers are standardized unless it says
+        `standardize=False`. None takes frames of numbers as matrices.
 
     Attributes
     ----------
     coef_ : array of shape (n_features,)
         Made on access; CSR of shape (1, n_features) after `sparsify()`.
     intercept_ : float
-        0.
+        0, or what the means of standardized columns leave.
     n_features_in_ : int
     feature_names_in_ : array of str, when X had names
     t_ : int
@@ -138,7 +139,7 @@ class StreamRanker(StreamEstimator):
             X, y, c = self._checked(X, y, sample_weight, reset=True, y_numeric=True)
             batch = self._prepare(Batch(X, y, c, qid), first=True)
             _check_together(batch.qid)
-            return self._fit(batch)
+            return self._fit(self._standardized(batch))
 
     def partial_fit(self, X: Any, y: Any = None, qid: Any = None, sample_weight: Any = None) -> Self:
         """Learn more rows, in one pass and in order.
@@ -159,7 +160,8 @@ class StreamRanker(StreamEstimator):
         first = not self.__sklearn_is_fitted__()
         with self._kept_if_refused():
             X, y, c = self._checked(X, y, sample_weight, reset=first, y_numeric=True)
-            return self._learn_more(self._prepare(Batch(X, y, c, qid), first=first), first=first)
+            batch = self._standardized(self._prepare(Batch(X, y, c, qid), first=first))
+            return self._learn_more(batch, first=first)
 
     def fit_stream(self, stream: Iterable[Any], reset: bool = True) -> Self:
         """Learn a stream of batches; new features may turn up at any time.
@@ -240,7 +242,8 @@ class StreamRanker(StreamEstimator):
         float in [0, 1]
         """
         if y is None:
-            parts = [(self.predict(rows), rows.y, _checked_qid(ids, rows.n_rows)) for rows, ids in labelled_blocks(X)]
+            labelled = ((rows, _checked_qid(ids, rows.n_rows)) for rows, ids in labelled_blocks(self, X))
+            parts = [(self.predict(rows), rows.y, ids) for rows, ids in labelled]
             scores, y, qid = (np.concatenate(column) for column in zip(*parts, strict=True))
         else:
             scores = self.predict(X)

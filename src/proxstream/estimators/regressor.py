@@ -58,7 +58,8 @@ class StreamRegressor(Regresses, StreamEstimator):
     callbacks : list of callables, optional
         Each is called with the `PassRecord` of every pass; a true return value ends the fit. Not stored in model files.
     features : FeatureSpec, optional
-        How the columns of data frames become features, text columns too. None takes frames of numbers as matrices.
+        How the columns of data frames become features, text columns too; numbers are standardized unless it says
+        `standardize=False`. None takes frames of numbers as matrices.
 
     Attributes
     ----------
@@ -135,7 +136,8 @@ class StreamRegressor(Regresses, StreamEstimator):
         """
         with self._kept_if_refused():
             X, y, c = self._checked(X, y, sample_weight, reset=True, y_numeric=True)
-            return self._fit(self._with_offset(self._prepare(Batch(X, y, c), first=True), offset))
+            batch = self._standardized(self._prepare(Batch(X, y, c), first=True))
+            return self._fit(self._with_offset(batch, offset))
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None, offset: Any = None) -> Self:
         """Learn more rows, in one pass and in order.
@@ -157,8 +159,8 @@ class StreamRegressor(Regresses, StreamEstimator):
         first = not self.__sklearn_is_fitted__()
         with self._kept_if_refused():
             X, y, c = self._checked(X, y, sample_weight, reset=first, y_numeric=True)
-            batch = self._with_offset(self._prepare(Batch(X, y, c), first=first), offset)
-            return self._learn_more(batch, first=first)
+            batch = self._standardized(self._prepare(Batch(X, y, c), first=first))
+            return self._learn_more(self._with_offset(batch, offset), first=first)
 
     def fit_stream(self, stream: Iterable[Any], reset: bool = True) -> Self:
         """Learn a stream of batches; new features may turn up at any time.

@@ -29,6 +29,7 @@ from .types import ALL_FEATURES, MAX_FEATURES, Accepted, Chunk, DataError, Posit
 
 if TYPE_CHECKING:
     from .features.featurizer import Featurizer
+    from .features.spec import FeatureSpec
 
 DEPTH = 4  # chunks that wait at most
 OF_LINES = {"svmlight", "vw", "csv", "tsv", "jsonl"}
@@ -49,6 +50,8 @@ class Stream:
         all chunks add up to it.
     rereadable : bool
         Whether it can be iterated again.
+    given_features : FeatureSpec, Featurizer or None
+        How columns and names were to become features when it was opened.
     skipped : int
         Bad rows left out in the current or last pass, up to the last chunk yielded.
     lowest_index : int or None
@@ -58,6 +61,7 @@ class Stream:
 
     def __init__(self, found: list[Source], kinds: list[Format], settings: Settings, faults: tuple[str, Any]) -> None:
         self._sources, self._formats, self._settings, self._on_error = found, kinds, settings, faults
+        self.given_features = settings.features
         self._running: weakref.WeakSet[Prefetch[Chunk]] = weakref.WeakSet()
         self.names = [source.name for source in found]
         self.formats = [kind.name for kind in kinds]
@@ -162,9 +166,14 @@ class Stream:
         """The featurizer of names and columns, the same in every pass."""
         return self._settings.featurizer
 
+    def use_features(self, features: FeatureSpec | Featurizer) -> None:
+        """Make features of columns and names in this way from the next pass on, for a model that reads the stream."""
+        self._settings = replace(self._settings, features=features)
+
     def with_label_texts(self, label_texts: Mapping[str, float] | None) -> Stream:
         """Return a stream of the same sources whose label texts become these numbers."""
-        settings = replace(self._settings, label_texts=check_label_texts(label_texts))
+        texts = check_label_texts(label_texts)
+        settings = replace(self._settings, label_texts=texts, features=self.given_features)
         return Stream(self._sources, self._formats, settings, self._on_error)
 
     def close(self) -> None:

@@ -31,6 +31,7 @@ from .types import DataError, Settings
 TABLES = ("csv", "tsv", "jsonl", "parquet", "arrow", "frame")
 MOST_LABELS = 10_000
 SAMPLE = 20_000  # rows in which identifiers are searched for
+BITS = 4  # of the hashes of categories among them, which nobody looks at
 _IDENTIFIER = re.compile(r"(^|_)(id|code|zip)$", re.IGNORECASE)
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
@@ -99,7 +100,9 @@ def suggest_categorical(source: Any, format: str | None = None, *, features: Any
     """
     stream = source if isinstance(source, Stream) else open_stream(source, format, features=features, **options)
     given = _spec(stream)
-    spec = replace(given, crosses=(), bits=None, names=False, text=(), drop=[*given.drop, *given.grams])
+    # Hashed categories are cheap, and numbers to be standardized have features of their own.
+    drop = [*given.drop, *given.grams]
+    spec = replace(given, crosses=(), bits=BITS, standardize=True, names=False, text=(), drop=drop)
     values: dict[str, list[Array]] = {}
     for _, n_rows in _scan(stream, spec, values):
         if n_rows >= SAMPLE:
@@ -153,6 +156,7 @@ def _scan(
             n_rows += chunk.rows.n_rows
             if values is not None:
                 numeric = [column.name for column in scanned.featurizer.columns if column.kind == "numeric"]
-                for k, name in enumerate(numeric):
-                    values.setdefault(name, []).append(chunk.rows.data[chunk.rows.indices == k])
+                for feature, name in enumerate(numeric, scanned.featurizer.standardizer.first):
+                    numbers = chunk.rows.data[chunk.rows.indices == feature]
+                    values.setdefault(name, []).append(numbers[numbers != 0.0])
             yield scanned.featurizer, n_rows

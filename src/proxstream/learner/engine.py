@@ -172,10 +172,10 @@ class CompiledEngine:
         """Return all weights and the intercept: (features,) and a number, or (features, outputs) and (outputs,)."""
         return self.layout.weights(self._model())
 
-    def weights_of(self, cells: Array) -> Array:
-        """Return the weights that a feature would have with each of these cells, (n,) or (n, outputs)."""
+    def weights_of(self, cells: Array) -> tuple[Array, Any]:
+        """Return the weights that a feature would have with each of these cells, as `weights` does."""
         state = np.ascontiguousarray(cells).reshape(-1, self.layout.width)
-        return self.layout.weights(self._model()._replace(state=state))[0]
+        return self.layout.weights(self._model()._replace(state=state))
 
     def averages(self) -> tuple[Array, Any]:
         """Return the means of the weights and of the intercept over the rows learned (average=True)."""
@@ -191,7 +191,7 @@ class CompiledEngine:
         """Return how many weights are not zero; only features that occurred are looked at if others have none."""
         if occurred is not None:
             none = np.zeros((1, self.layout.cells * self.layout.width), self.state.dtype)
-            weights = self.weights_of(np.concatenate((self.cells[occurred], none)))
+            weights = self.weights_of(np.concatenate((self.cells[occurred], none)))[0]
             if not weights[-1:].any():
                 return int(np.count_nonzero(weights))
         return int(np.count_nonzero(self.weights()[0] != 0.0))  # truth values take a third of the time

@@ -47,16 +47,21 @@ SUMMED = (rules.RDA, rules.AdaGrad, rules.FTRLProximal)  # rules whose state is 
 
 
 class Columns(NamedTuple):
-    """Where z, r and the unit are in a feature's cells, and the numbers per class of a change: see `_merge`."""
+    """Where z, r and the unit are in a feature's cells, the numbers per class of a change, and the classes of a model.
+
+    See `_merge`.
+    """
 
     z_at: Array
     r_at: Array
     unit_at: int
     columns: int
+    together: int
 
-    def of_bias(self) -> Columns:
-        """Return the same for intercepts' cells: z and r, one class per row."""
-        return Columns(np.zeros(1, np.int64), np.ones(1 if self.columns > 1 else 0, np.int64), -1, self.columns)
+    def of_bias(self, bias: Array) -> Columns:
+        """Return the same for the cells of intercepts in one row: each is moved by itself."""
+        z = np.arange(len(bias)) * bias.shape[1]
+        return Columns(z, z + 1 if self.columns > 1 else z[:0], -1, self.columns, 1)
 
 
 class Layout(Protocol):
@@ -85,7 +90,7 @@ class Layout(Protocol):
     @property
     def adds_up(self) -> bool: ...  # noqa: D102
     def columns(self) -> Columns: ...  # noqa: D102
-    def rate(self, clock: Array) -> float: ...  # noqa: D102
+    def rate(self, clock: Array) -> float | Array: ...  # noqa: D102
     def clock_change(self, old: Array, new: Array, lanes: int) -> Array: ...  # noqa: D102
     def apply_clock(self, clock: Array, change: Array, grown: Array) -> None: ...  # noqa: D102
 
@@ -187,7 +192,7 @@ class ScalarLayout:
         """Return where z and r are in a feature's cells, class by class."""
         z = np.arange(self.cells) * self.width
         columns = {rules.RDA: 1, rules.AdaGrad: 3}.get(type(self.parts.rule), 5)
-        return Columns(z, z + 1 if columns > 1 else z[:0], -1, columns)
+        return Columns(z, z + 1 if columns > 1 else z[:0], -1, columns, len(z))
 
     def rate(self, clock: Array) -> float:
         """Return the curvature for each unit of r."""
@@ -350,7 +355,7 @@ class AutoLayout:
         """Return where numbers are in a feature's cell: all z, then all r, then the unit."""
         z = np.arange(self.n_outputs)
         unit_at = 2 * self.n_outputs if isinstance(self.parts.rule, auto.PerFeature) else -1
-        return Columns(z, z + self.n_outputs, unit_at, 5)
+        return Columns(z, z + self.n_outputs, unit_at, 5, len(z))
 
     def rate(self, clock: Array) -> float:
         """Return the curvature for each unit of r."""
@@ -371,10 +376,10 @@ class AutoLayout:
 
     @classmethod
     def join_changes(cls, one: Array, other: Array) -> Array:
-        """Return two changes of a clock as one."""
+        """Return two changes of a clock, or of those of several models, as one."""
         both = np.asarray(one + other)
-        both[auto.LO] = min(one[auto.LO], other[auto.LO])
-        both[cls._widest] = np.maximum(one[cls._widest], other[cls._widest])
+        both[..., auto.LO] = np.minimum(one[..., auto.LO], other[..., auto.LO])
+        both[..., cls._widest] = np.maximum(one[..., cls._widest], other[..., cls._widest])
         return both
 
     def apply_clock(self, clock: Array, change: Array, grown: Array) -> None:

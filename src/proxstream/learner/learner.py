@@ -151,6 +151,19 @@ class Learner:
     def loss_sums(self, sums: tuple[float, float]) -> None:
         self._losses[:] = sums
 
+    @property
+    def loss_totals(self) -> Array:
+        """All sums over losses, as an array: the sum of weight times loss, that of weight, and those of a subclass."""
+        return self._losses.copy()
+
+    @loss_totals.setter
+    def loss_totals(self, totals: Array) -> None:
+        self._losses = np.array(totals)
+
+    def losses_since(self, before: Array, lanes: int) -> Array:
+        """Return what rows with `lanes` times their weights have added to `loss_totals`, as of rows with their own."""
+        return np.asarray((self._losses - before) / lanes)
+
     def count_nonzero(self, occurred: Array | None = None) -> int:
         """Return how many weights are not exactly zero.
 
@@ -259,6 +272,13 @@ class Learner:
                 f"the feature index {n_features - 1} in row {row} of the block needs more memory than there is, as "
                 f"weights are kept for all features up to the largest index: {error}"
             ) from None
+
+    @property
+    def scale_ahead(self) -> Any:
+        """The scale of AutoFTRL(scale="auto") that is ahead, or left; None where none are tried."""
+        from .trial import TrialEngine
+
+        return self.engine.scale if isinstance(self.engine, TrialEngine) else None
 
     def settle_scale(self, scale: str | None = None) -> None:
         """End a trial of AutoFTRL(scale="auto"): continue with this scale, or with the one ahead, alone."""

@@ -32,6 +32,9 @@ the learners ended:
 
 which is nothing for a feature that all met alike. The state of a single learner is copied.
 
+Several strengths side by side (`path`) are merged as each would be alone: a model whose own numbers have not moved
+stays as it is, to the last bit, whatever has moved beside it.
+
 Mirror descent, SGD, AROW and passive-aggressive steps keep the point itself, which is not a sum over rows.
 
 References: H. B. McMahan, M. Streeter, Delay-tolerant algorithms for asynchronous distributed online learning, 2014;
@@ -57,11 +60,18 @@ def refusal(algorithm: Algorithm, engine: Any, average: bool = False) -> str:
     known = "RDA, AdaGrad(update='dual_averaging'), FTRLProximal and AutoFTRL"
     if average:
         return "the mean of the weights played is not a sum of what workers learn apart: average must be False"
-    if isinstance(engine, TrialEngine):
+    first = engines_of(engine)[0]
+    if isinstance(engine, TrialEngine) or isinstance(first, TrialEngine) or getattr(engine, "undecided", False):
         return "AutoFTRL(scale='auto') compares both scales on one stream: settle_scale() keeps one"
-    if not isinstance(engine, CompiledEngine):
+    if not isinstance(first, CompiledEngine):
         return f"{algorithm!r} runs on dense vectors with this penalty or geometry; what adds up are {known}, compiled"
-    return "" if engine.layout.adds_up else f"the state of {algorithm!r} is not a sum over rows, as that of {known} is"
+    return "" if first.layout.adds_up else f"the state of {algorithm!r} is not a sum over rows, as that of {known} is"
+
+
+def engines_of(engine: Any) -> tuple[Any, ...]:
+    """Return the compiled engines that an engine is made of, each of which has changes: that of a path has several."""
+    found: tuple[Any, ...] = getattr(engine, "engines", (engine,))
+    return found
 
 
 ALL = 4  # non-zeros per feature from which on all cells are compared, not only those of the rows' features
@@ -185,7 +195,8 @@ def apply(engine: Any, sums: Sums) -> None:
     grown = np.zeros(3)
     columns = engine.layout.columns()
     kernel.apply(cells, sums.features, *columns, sums.cells, sums.units, grown)
-    kernel.apply(engine.bias, NO_FEATURES, *columns.of_bias(), sums.bias, np.empty(0), np.zeros(3))
+    bias, change = engine.bias.reshape(1, -1), sums.bias.reshape(1, -1)
+    kernel.apply(bias, NO_FEATURES, *columns.of_bias(engine.bias), change, np.empty(0), np.zeros(3))
     engine.layout.apply_clock(engine.clock, sums.clock, grown)
 
 
@@ -194,24 +205,27 @@ def _changes(engine: CompiledEngine, start: Before, after: Array, lanes: int) ->
     layout, columns = engine.layout, engine.layout.columns()
     n, classes, numbers = len(after), len(columns.z_at), columns.columns
     units = np.empty(n if columns.unit_at >= 0 else 0, after.dtype)
-    weights, intercepts = np.zeros((n, classes), after.dtype), np.zeros((len(engine.bias), 1))
-    rate = 0.0
+    weights, intercepts = np.zeros((n, classes), after.dtype), np.zeros((1, len(engine.bias)))
+    rates = np.zeros(classes)
     if numbers > 3:
-        weights, rate = engine.weights_of(after).reshape(n, -1), layout.rate(engine.clock)
-        intercepts = np.atleast_1d(engine.weights()[1])[: len(engine.bias)].reshape(-1, 1)
+        rates[:] = layout.rate(engine.clock)
+        weights, own = engine.weights_of(after)
+        weights = weights.reshape(n, classes)
+        intercepts[0] = np.atleast_1d(own)[: len(engine.bias)]
     change = np.empty((n, classes * numbers), after.dtype)
     moved = np.empty(n, bool)
-    kernel.find(start.cells, after, *columns[:3], weights, rate, lanes, numbers, change, units, moved)
-    bias, none = np.empty((len(engine.bias), numbers)), (np.empty(0), np.empty(len(engine.bias), bool))
-    kernel.find(start.bias, engine.bias, *columns.of_bias()[:3], intercepts, rate, lanes, numbers, bias, *none)
+    kernel.find(start.cells, after, *columns, weights, rates, lanes, change, units, moved)
+    bias, none = np.empty((1, len(engine.bias) * numbers)), (np.empty(0), np.empty(1, bool))
+    old, new = start.bias.reshape(1, -1), engine.bias.reshape(1, -1)
+    kernel.find(old, new, *columns.of_bias(start.bias), intercepts, rates, lanes, bias, *none)
     clock = layout.clock_change(start.clock, engine.clock, lanes)
     features, there = start.features, int(np.count_nonzero(moved))
     if there < (FEW_STILL if len(features) else DENSE) * len(moved):
         features = features[moved] if len(features) else np.flatnonzero(moved).astype(np.int32)
         change, units = change[moved], units[moved] if len(units) else units
-    return Sums(False, engine.n_features, features, change, units, bias, clock)
+    return Sums(False, engine.n_features, features, change, units, bias.reshape(-1, numbers), clock)
 
 
 def _joined(one: Array, other: Array) -> Array:
     """Return two changes of a clock as one; those of engines other than AutoFTRL's just add."""
-    return AutoLayout.join_changes(one, other) if len(one) > auto.RECENT else np.asarray(one + other)
+    return AutoLayout.join_changes(one, other) if one.shape[-1] > auto.RECENT else np.asarray(one + other)

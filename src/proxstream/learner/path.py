@@ -8,6 +8,8 @@ rows under all models are compared as they come (`path_losses`), so that a stren
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import reduce
 from operator import add
 from typing import Any, Self
@@ -15,7 +17,8 @@ from typing import Any, Self
 import numpy as np
 
 from ..core import penalties, validation as _checks
-from ..core.algorithms import Algorithm
+from ..core.algorithms import Algorithm, AutoFTRL
+from ..core.algorithms.auto_state import SCALES
 from ..core.losses import Loss
 from ..core.penalties import L1, L2, ElasticNet, NoPenalty, Penalty
 from ..core.validation import Array
@@ -51,6 +54,8 @@ class PathLearner(Learner):
     strengths : numbers >= 0, increasing or decreasing
     fixed_l2 : bool
         Multiply the l1 part of an ElasticNet alone: its l2 part is the same in all models.
+    scales : "feature" or "global" for each strength, optional
+        The scales of AutoFTRL(scale="auto"), if they are known: no rows are needed to find them.
 
     Examples
     --------
@@ -78,9 +83,11 @@ class PathLearner(Learner):
         *,
         strengths: Any,
         fixed_l2: bool = False,
+        scales: Sequence[str] | None = None,
         **settings: Any,
     ) -> None:
         self.strengths, self.fixed_l2 = checked_strengths(strengths), bool(fixed_l2)
+        self.scales = _checked_scales(scales, algorithm, len(self.strengths))
         template = penalties.get(L1() if penalty is None else penalty)
         check_template(template)
         if settings.pop("ranking", False):
@@ -92,21 +99,27 @@ class PathLearner(Learner):
 
     def _new_engine(self, n_features: int) -> Any:
         each = range(len(self.strengths))
-        if not isinstance(self._alone(0, n_features).engine, (CompiledEngine, TrialEngine)):
+        if not isinstance(self._alone(0, n_features, tries=True).engine, (CompiledEngine, TrialEngine)):
             return EachAlone([self._alone(k, n_features).engine for k in each])
-        engines: list[Any] = [self._alone(k, 0).engine for k in each]
+        engines: list[Any] = [self._alone(k, 0, tries=True).engine for k in each]
         if isinstance(engines[0], TrialEngine):
             pairs = zip(*(engine.engines for engine in engines), strict=True)
             both = [side_by_side(scale, n_features) for scale in pairs]
             together: Any = None if None in both else PathTrial(both, self.losses_of)  # type: ignore[arg-type]
+            if together is not None and self.scales is not None:
+                together.settle(self.scales)
         else:
             together = side_by_side(engines, n_features)
         return together or EachAlone([self._alone(k, n_features).engine for k in each])
 
-    def _alone(self, k: int, n_features: int) -> Learner:
-        """Return a learner of model k that has learned nothing."""
+    def _alone(self, k: int, n_features: int, *, tries: bool = False) -> Learner:
+        """Return a learner of model k that has learned nothing, with its scale if that is known; or one that `tries`.
+
+        It shares no state with the path.
+        """
+        algorithm: Any = self.algorithm
         return Learner(
-            self.algorithm,
+            algorithm if self.scales is None or tries else replace(algorithm, scale=self.scales[k]),
             self.loss,
             self.penalty_of(k),
             n_features=n_features,
@@ -126,8 +139,33 @@ class PathLearner(Learner):
     def model(self, k: int) -> Learner:
         """Return the learner that model k would be had it learned alone; it shares nothing with the path."""
         learner = self._alone(k, self.n_features if isinstance(self.engine, EachAlone) else 0)
-        learner.load_state_dict({**self.engine.member(k), "losses": self.compared.sums[k, :2]})
+        state = {**self.engine.member(k), "losses": self.compared.sums[k, :2]}
+        if self.scales is not None:  # it has one scale, and has tried none
+            state = {name: array for name, array in state.items() if not name.startswith("trial.")}
+        learner.load_state_dict(state)
         return learner
+
+    def settle_scale(self, scale: Any = None) -> None:
+        """End trials of AutoFTRL(scale="auto"): continue with this scale of each model, or with those ahead, alone."""
+        ahead = self.scale_ahead
+        if ahead is None:
+            return
+        kept = _checked_scales(ahead if scale is None else scale, self.algorithm, len(self.strengths)) or ()
+        if isinstance(self.engine, PathTrial):
+            self.engine.settle(kept)
+        elif isinstance(self.engine, EachAlone):
+            each: Any = zip(self.engine.engines, kept, strict=True)
+            self.engine = EachAlone([engine.engine_of(own) for engine, own in each])
+        self.scales = kept
+
+    @property
+    def scale_ahead(self) -> tuple[str, ...] | None:
+        """The scale of AutoFTRL(scale="auto") that is ahead, or left, for each model; None where none are tried."""
+        if isinstance(self.engine, PathTrial):
+            return self.engine.scales
+        if isinstance(self.engine, EachAlone) and isinstance(self.engine.engines[0], TrialEngine):
+            return tuple(engine.scale for engine in self.engine.engines)  # type: ignore[attr-defined]
+        return None
 
     # ---- losses
 
@@ -153,6 +191,12 @@ class PathLearner(Learner):
     @loss_sums.setter
     def loss_sums(self, sums: Any) -> None:
         self.compared.sums[:, kernels.LOSS], self.compared.sums[:, kernels.WEIGHT] = sums
+
+    def losses_since(self, before: Array, lanes: int) -> Array:
+        """Return what rows with `lanes` times their weights have added to `loss_totals`, as of rows with their own."""
+        change = super().losses_since(before, lanes)
+        change[:, kernels.SQUARED_LOSS :] /= lanes  # sums of squares of weights
+        return change
 
     def learn(self, rows: RowBlock, qid: Any = None, *, repeated: bool = False, **options: Any) -> Array:
         """Learn the rows in order; return the scores (strengths, rows, ...) before each was learned.
@@ -242,6 +286,7 @@ class PathLearner(Learner):
     def __proxstream_save__(self, weights_only: bool) -> dict[str, Any]:
         names = ("algorithm", "loss", "penalty", "strengths", "n_features", "n_outputs", "dtype", "average", "growing")
         parts = {name: getattr(self, name) for name in (*names, "n_threads", "fit_intercept", "fixed_l2")}
+        parts |= {} if self.scales is None else {"scales": list(self.scales)}
         return {**parts, "state": self.state_dict(copy=False)}
 
     @classmethod
@@ -277,6 +322,17 @@ def checked_strengths(strengths: Any) -> Array:
         i = int(np.argmax(wrong)) + 1
         raise ValueError(f"strengths must increase or decrease: {grid[i]:g} at index {i} follows {grid[i - 1]:g}")
     return grid
+
+
+def _checked_scales(scales: Sequence[str] | None, algorithm: Algorithm, models: int) -> tuple[str, ...] | None:
+    """Return the scales of all models; a ValueError if one of them is not a scale."""
+    if scales is None:
+        return None
+    if not isinstance(algorithm, AutoFTRL) or algorithm.scale != "auto":
+        raise ValueError(f"scales are those of AutoFTRL(scale='auto'), got {algorithm!r}")
+    if len(scales) != models or not set(scales) <= set(SCALES):
+        raise ValueError(f"scales must be {' or '.join(SCALES)} for each of {models} strengths, got {scales!r}")
+    return tuple(scales)
 
 
 def check_template(penalty: Penalty) -> None:

@@ -21,7 +21,7 @@ from ..core.validation import Array
 from ..data.rowblock import RowBlock
 from . import _auto as auto, _finite as finite, _loop as loop, _path as path, _path_auto as path_auto, divergence
 from .engine import CompiledEngine, Engine
-from .layouts import START, SUMMED, AutoLayout, Layout, ScalarLayout
+from .layouts import START, SUMMED, AutoLayout, Columns, Layout, ScalarLayout
 from .memory import zeros_on_lines
 from .state_checks import check_clock
 
@@ -105,7 +105,7 @@ class PathLayout:
         """Return the layout of some of the models."""
         return PathLayout([self.alone[k] for k in members])
 
-    def columns(self, members: Sequence[int] | Array) -> Array:
+    def places_of(self, members: Sequence[int] | Array) -> Array:
         """Return where the numbers of some models are in a cell, in the order of their own layout."""
         firsts = np.arange(0, self.width - self._shared, self.n_outputs)
         own = (firsts[:, None] + np.asarray(members, np.int64)).ravel()
@@ -115,7 +115,7 @@ class PathLayout:
         """Return the arrays of some of the models, side by side."""
         chosen = np.asarray(members, np.int64)
         return {
-            "state": _touched_columns(arrays["state"], self.columns(members)),
+            "state": _touched_columns(arrays["state"], self.places_of(members)),
             "bias": arrays["bias"][chosen] if len(arrays["bias"]) else arrays["bias"].copy(),
             "clock": arrays["clock"][chosen] if self._auto else arrays["clock"].copy(),
         }
@@ -124,6 +124,47 @@ class PathLayout:
         """Return the arrays of one model as its own engine has them."""
         own = self.arrays_of(arrays, [k])
         return {**own, "clock": own["clock"][0]} if self._auto else {**own, "table": START[:1].copy()}
+
+    def weights(self, model: Any) -> tuple[Array, Array]:
+        """Return the weights (features, models) and the intercepts (models,)."""
+        coefficients = np.empty((len(model.state), self.n_outputs), model.state.dtype)
+        intercepts = np.zeros(self.n_outputs)
+        state = np.empty((len(model.state), self.alone[0].width), model.state.dtype)
+        for k, layout in enumerate(self.alone):
+            for at, place in enumerate(self.places_of([k])):
+                state[:, at] = model.state[:, place]
+            own = layout.model(state, model.bias[k : k + 1], self._clock_of(model.clock, k), START[:1])
+            coefficients[:, k], intercepts[k] = layout.weights(own)
+        return coefficients, intercepts
+
+    # ---- states learned apart: each model's is merged as it would be alone
+
+    adds_up = True
+
+    def columns(self) -> Columns:
+        """Return where numbers are in a feature's cell; see `_merge`."""
+        z, columns = np.arange(self.n_outputs), self.alone[0].columns().columns
+        return Columns(z, z + len(z) if columns > 1 else z[:0], 2 * len(z) if self._shared else -1, columns, 1)
+
+    def rate(self, clock: Array) -> Array:
+        """Return the curvature of each model for each unit of r."""
+        return np.array([alone.rate(self._clock_of(clock, k)) for k, alone in enumerate(self.alone)])
+
+    def clock_change(self, old: Array, new: Array, lanes: int) -> Array:
+        """Return the change of a clock, or of all clocks, by rows that weigh `lanes`."""
+        if not self._auto:
+            return self.alone[0].clock_change(old, new, lanes)
+        each = zip(self.alone, old, new, strict=True)
+        return np.stack([alone.clock_change(before, after, lanes) for alone, before, after in each])
+
+    def apply_clock(self, clock: Array, change: Array, grown: Array) -> None:
+        """Change a clock, or all clocks."""
+        for k, alone in enumerate(self.alone if self._auto else self.alone[:1]):
+            alone.apply_clock(self._clock_of(clock, k), self._clock_of(change, k), grown)
+
+    def _clock_of(self, clock: Array, k: int) -> Array:
+        """Return the clock of one model, not copied."""
+        return clock[k] if self._auto else clock
 
 
 class PathEngine(CompiledEngine):
@@ -173,14 +214,10 @@ class PathEngine(CompiledEngine):
         """Return how many weights of each model are not zero; only cells that rows have touched are looked at."""
         touched = _touched_rows(self.state) if occurred is None else occurred
         none = np.zeros((1, self.state.shape[1]), self.state.dtype)
-        few = {**self.arrays(), "state": np.concatenate((self.state[touched], none))}
-        counts = []
-        for k, layout in enumerate(self.layout.alone):
-            engine = CompiledEngine(layout, 0, self.state.dtype, len(self.bias) > 0)
-            engine.restore(self.layout.member(few, k))
-            weights = engine.weights()[0]
-            counts.append(np.count_nonzero(weights if not weights[-1:].any() else self.alone(k).weights()[0]))
-        return np.array(counts)
+        weights, _ = self.weights_of(np.concatenate((self.state[touched], none)))
+        if weights[-1].any():  # of a feature that no row has touched
+            weights, _ = self.weights()
+        return np.count_nonzero(weights, axis=0)
 
     def empty(self, layout: Any) -> PathEngine:
         """Return an engine like this one, with another layout and without features."""

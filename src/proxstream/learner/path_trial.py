@@ -71,20 +71,34 @@ class PathTrial:
         return self.groups[0].engine.loss_kernel
 
     @property
-    def _undecided(self) -> bool:
+    def undecided(self) -> bool:
+        """Whether both scales still learn."""
         return bool(self.decision[0] == UNDECIDED)
 
     @property
     def _leaders(self) -> Array:
         """The scale that is ahead, or left, for each model."""
-        return (self.losses[1] < self.losses[0]).astype(int) if self._undecided else self.decision.astype(int)
+        return (self.losses[1] < self.losses[0]).astype(int) if self.undecided else self.decision.astype(int)
+
+    @property
+    def scales(self) -> tuple[str, ...]:
+        """The scale that is ahead, or left, for each model."""
+        return tuple(SCALES[scale] for scale in self._leaders)
+
+    def settle(self, scales: Sequence[str]) -> None:
+        """Keep these scales of the models; those that have been dropped cannot be kept."""
+        wanted = np.array([SCALES.index(scale) for scale in scales])
+        if self.undecided:
+            self._decide(wanted)
+        elif (wanted != self._leaders).any():
+            raise ValueError(f"the models have kept the scales {', '.join(self.scales)}, got {', '.join(scales)}")
 
     def check(self, rows: RowBlock) -> None:
         """Take any weights."""
 
     def learn(self, rows: RowBlock, n_threads: int = 1, reach: float | None = None, *, repeated: bool = False) -> Array:
         """Learn the rows in order; return the scores (models, rows), by the scale ahead, before each was learned."""
-        if not self._undecided:
+        if not self.undecided:
             return self._learn_decided(rows, reach, repeated)
         stop = end_of_trial(rows, auto_state.TRIAL - self.t)
         head = rows.slice(0, stop)
@@ -180,7 +194,7 @@ class PathTrial:
         own = {"trial.losses": self.losses[:, k].copy(), "trial.decision": self.decision[k : k + 1].copy()}
         for scale, members, engine in self.groups:
             if k in members:
-                prefix = f"{SCALES[scale]}." if self._undecided else ""
+                prefix = f"{SCALES[scale]}." if self.undecided else ""
                 arrays = engine.member(int(np.searchsorted(members, k)))
                 own |= {prefix + name: array for name, array in arrays.items()}
         return own

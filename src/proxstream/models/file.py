@@ -145,13 +145,19 @@ def _as_model(header: Header, arrays: dict[str, Array]) -> Model:
     learner = unpack({"schema": header.get("schema"), "model": inner}, arrays)
     try:
         fitted = Decoder(arrays, _refuse).decode(parts["fitted"])
+        classes = tuple(fitted.get("classes_", np.empty(0)).tolist())
+        if "features" in fitted:  # the label is named by the parameter: the featurizer does not see it
+            spec, given = fitted["features"]["spec"], parts["params"].get("features") or {}
+            spec = spec | {"label": spec.get("label") or given.get("label")}
+            made = {"learner": learner, "classes": classes, "features": spec, "names": fitted["features"]["names"]}
+            return Model.__proxstream_load__(made | {"reading": {}, "history": [], "summary": {}})
         names = [str(name).encode() for name in fitted.get("feature_names_in_", ())]
         table: dict[str, Array] = {
             "keys": np.arange(len(names), dtype=np.uint64),
             "names": np.frombuffer(b"".join(names), np.uint8),
             "ends": np.cumsum([len(name) for name in names], dtype=np.int64),
         }
-        return Model(learner, tuple(fitted.get("classes_", np.empty(0)).tolist()), names=table if names else {})
+        return Model(learner, classes, names=table if names else {})
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise ModelFileError(f"is damaged: {' '.join(str(error).split())[:300]}") from None
 

@@ -19,7 +19,7 @@ from ..core.penalties import Penalty
 from ..core.validation import Array, integer, number, one_of, truth
 from ..data.labels import text_numbers
 from ..data.rowblock import NO_WEIGHTS, RowBlock, as_block
-from ..data.standardize import Standardizer
+from ..data.standardize import NO_MATRIX, StandardizedRows, Standardizer
 from ..io.features.spec import FeatureSpec
 from ..io.types import ALL_FEATURES
 from ..learner.frozen import FrozenEngine
@@ -288,6 +288,23 @@ class Model:
     def standardized(self, rows: RowBlock) -> RowBlock:
         """Return rows as the learner was given them, in its precision."""
         return self._standardizer.transform(rows, learn=False, dtype=self.learner.dtype)
+
+    def _parts_to_certify(self, X: Any, y: Any) -> tuple[Any, Any, Any]:
+        """Return the model, rows as the learner was given them, and labels, for a certificate."""
+        if self.features is None:
+            return self, X, y
+        if isinstance(X, RowBlock):
+            return self, self.standardized(X), y
+        if hasattr(X, "shape") and not hasattr(X, "columns"):
+            if self._standardizer.n_columns:
+                raise TypeError(NO_MATRIX)
+            return self, X, y
+        frame = hasattr(X, "columns") or hasattr(X, "__arrow_c_stream__")
+        rows = StandardizedRows(self.standardized, self.open(X) if frame else X)
+        if frame and y is not None:
+            return self, RowBlock.concat([*rows]), y
+        texts = frame and bool(self.classes) and isinstance(self.classes[0], str)  # then labels are the loss's numbers
+        return self.learner if texts else self, rows, None
 
     def _matrix_scores(self, rows: RowBlock) -> Array:
         """Return the same of the rows of a matrix, whose zeros are numbers and not missing."""

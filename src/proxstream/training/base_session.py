@@ -98,6 +98,7 @@ class BaseSession:
 
     members: Sequence[BaseSession] = ()
     chosen = -1
+    _occurred: Array | None = None  # all features so far, if known
 
     def __init__(
         self,

@@ -5,6 +5,8 @@
 Each strength has a session of its own, in which nothing is learned: it counts what a session alone would count. What
 is shown while rows come is about the best strength so far. At the end a rule chooses one, and the session becomes that
 of the chosen strength, as if it had learned alone.
+
+`BasePathSession` is what such sessions share, whoever learns the rows; `PathSession` reads a stream.
 """
 
 from __future__ import annotations
@@ -26,8 +28,8 @@ from .labels import Labels
 from .session import Session
 
 
-class PathSession(Session):
-    """A session whose learner is a path; parameters as of `Session`.
+class BasePathSession(BaseSession):
+    """A session whose learner is a path; parameters as of `BaseSession`.
 
     Attributes
     ----------
@@ -40,8 +42,7 @@ class PathSession(Session):
 
     def __init__(self, learner: PathLearner, labels: Labels, plan: Plan | None = None, **options: Any) -> None:
         self.members = [
-            BaseSession(_Member(learner, k), labels, Plan((plan or Plan()).passes))  # type: ignore[arg-type]
-            for k in range(len(learner.strengths))
+            self._new_member(learner, k, labels, Plan((plan or Plan()).passes)) for k in range(len(learner.strengths))
         ]
         self.path: PathLearner | None = None
         self.chosen = -1
@@ -53,6 +54,10 @@ class PathSession(Session):
         self.tally = _Tallies(self.members)
         self.progress.pass_start = self.progress.last_line = self.loss_sums
 
+    def _new_member(self, path: PathLearner, k: int, labels: Labels, plan: Plan) -> BaseSession:
+        """Return the session of one strength."""
+        return BaseSession(PathMember(path, k), labels, plan)  # type: ignore[arg-type]
+
     # ---- the best strength so far
 
     @property
@@ -60,11 +65,9 @@ class PathSession(Session):
         """The best strength: by held-out rows if some have been measured, else by the losses of the first pass."""
         if self.chosen >= 0:
             return self.chosen
-        means = self._learner.progressive_loss
+        means = np.array([member.progressive_loss for member in self.members])
         if self._measured is not None:
             means = self._measured.means
-        elif self.progress.number:
-            means = np.array([member.passes[0].mean_loss for member in self.members])
         least = np.flatnonzero(means == np.nanmin(means)) if not np.isnan(means).all() else np.arange(len(means))
         return int(least[np.argmax(self._learner.strengths[least])])
 
@@ -117,30 +120,13 @@ class PathSession(Session):
 
     def _measure_rows(self, several: Iterable[holdout.Block]) -> dict[str, float]:
         """Measure rows under all strengths; return the measures of the best one."""
-        models = [self._learner.model(k) for k in range(len(self.members))]  # their sums, to the last bit
-        each = [holdout.Measures(model) for model in models]
-        self._measured = PairedLosses(len(each))
-        for block, _, offset in several:
-            rows = block._replace(data=block.data.astype(self._learner.dtype, copy=False))
-            scores = np.stack([model.predict(rows) for model in models])
-            scores = scores if offset is None else scores + offset
-            self._measured.add(self._learner.losses_of(scores, rows.y), rows.weights())
-            for own, measures in zip(scores, each, strict=True):
-                measures.add(own, rows)
-        self._facts = [measures.facts() for measures in each]
-        if not self._measured.weight:
-            self._measured = None
-        return dict(self._facts[self.place])
+        return self.keep_measures(PathMeasures(self._learner).add_rows(several))
 
-    def _learn_with_offset(self, rows: RowBlock, offset: Array, *, repeated: bool) -> Array:
-        path = self._learner
-        without = absorb_offset(path.loss, rows, offset)
-        scores: Array = path.learn(without, count=False, undo=False, repeated=repeated) + offset
-        losses = path.losses_of(scores, rows.y)
-        path.compared.add_sums(losses, rows.c)
-        if not repeated:
-            path.compared.add_pairs(losses, rows.c)
-        return scores
+    def keep_measures(self, measures: PathMeasures) -> dict[str, float]:
+        """Choose by these measures of held-out rows from now on; return those of the best strength."""
+        self._facts = [own.facts() for own in measures.each]
+        self._measured = measures.compared if measures.compared.weight else None
+        return dict(self._facts[self.place])
 
     # ---- the end
 
@@ -216,7 +202,47 @@ class PathSession(Session):
         return losses
 
 
-class _Member:
+class PathSession(BasePathSession, Session):
+    """A session that reads a stream and whose learner is a path; parameters as of `Session`."""
+
+    def _learn_with_offset(self, rows: RowBlock, offset: Array, *, repeated: bool) -> Array:
+        path = self._learner
+        without = absorb_offset(path.loss, rows, offset)
+        scores: Array = path.learn(without, count=False, undo=False, repeated=repeated) + offset
+        losses = path.losses_of(scores, rows.y)
+        path.compared.add_sums(losses, rows.c)
+        if not repeated:
+            path.compared.add_pairs(losses, rows.c)
+        return scores
+
+
+class PathMeasures:
+    """Measures of rows that are not learned, under each strength of a path, and their losses compared.
+
+    Attributes
+    ----------
+    each : one `holdout.Measures` per strength
+    compared : PairedLosses
+    """
+
+    def __init__(self, path: PathLearner) -> None:
+        self._path, self.compared = path, PairedLosses(len(path.strengths))
+        self.each = [holdout.Measures(path) for _ in path.strengths]
+
+    def add_rows(self, several: Iterable[holdout.Block]) -> PathMeasures:
+        """Predict blocks of rows with their offset (or None)."""
+        models = [self._path.model(k) for k in range(len(self.each))]  # their sums, to the last bit
+        for block, _, offset in several:
+            rows = block._replace(data=block.data.astype(self._path.dtype, copy=False))
+            scores = np.stack([model.predict(rows) for model in models])
+            scores = scores if offset is None else scores + offset
+            self.compared.add(self._path.losses_of(scores, rows.y), rows.weights())
+            for own, measures in zip(scores, self.each, strict=True):
+                measures.add(own, rows)
+        return self
+
+
+class PathMember:
     """What a session reads of its learner, of one strength of a path; the state is that of the path."""
 
     ranking = False

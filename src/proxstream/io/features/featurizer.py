@@ -14,6 +14,7 @@ be ahead of the learner, and a checkpoint stores as many names as its rows had.
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -207,6 +208,19 @@ class Featurizer:
     def cell_dtype(self) -> Any:
         """The precision of cells: double where the distance of numbers from their mean matters."""
         return np.dtype(np.float64) if self.standardizes else self.dtype
+
+    def with_own_statistics(self, *, fresh: bool) -> Featurizer:
+        """Return a featurizer of the same names whose statistics, these or `fresh` ones, are not shared."""
+        made, columns = copy.copy(self), self.standardizer
+        made.standardizer = Standardizer(columns.n_columns, columns.first) if fresh else copy.deepcopy(columns)
+        return made
+
+    def with_roles(self, spec: FeatureSpec | None) -> Featurizer:
+        """Return a featurizer of the same names and statistics that takes roles that a specification names from it."""
+        named = {role: name for role in ROLES if (name := getattr(spec, role, None)) is not None}
+        made = copy.copy(self)
+        made.spec = replace(self.spec, **named)
+        return made
 
     def standardize(self, rows: RowBlock, *, learn: bool) -> RowBlock:
         """Return rows of this featurizer with standardized numbers; with `learn` they enter the statistics."""

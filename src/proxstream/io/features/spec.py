@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
@@ -77,10 +77,10 @@ class FeatureSpec:
         Spellings of a missing value beside the empty one.
     names : bool
         Keep the names of each bucket, up to 2^20 in all; without hashing all are kept.
-    standardize : bool
+    standardize : bool or None
         Give numeric columns weights after the buckets, and rows their zeros, so that what learns the rows can replace a
-        number by its distance from the mean of its column in deviations: `proxstream train` does, and estimators with
-        `features`. Crosses are made of the numbers as they are.
+        number by its distance from the mean of its column in deviations. None leaves it to what learns them:
+        `proxstream train` and the stream estimators do, Dask's do not. Crosses are made of the numbers as they are.
     columns : pairs of column and kind
         What was decided when the first table was seen: features come in this order. Not set by users.
 
@@ -111,7 +111,7 @@ class FeatureSpec:
     missing: str = "nothing"
     nulls: Sequence[str] = ()
     names: bool = False
-    standardize: bool = False
+    standardize: bool | None = None
     columns: Sequence[tuple[str, str]] | None = None
 
     def __post_init__(self) -> None:
@@ -125,9 +125,11 @@ class FeatureSpec:
         for role in ROLES:
             if not isinstance(getattr(self, role), str | None):
                 raise TypeError(f"{role} must be the name of a column, got {getattr(self, role)!r}")
-        for flag in ("signed", "names", "standardize"):
+        for flag in ("signed", "names"):
             if not isinstance(getattr(self, flag), bool):
                 raise TypeError(f"{flag} must be True or False, got {getattr(self, flag)!r}")
+        if not isinstance(self.standardize, bool | None):
+            raise TypeError(f"standardize must be True, False or None, got {self.standardize!r}")
         if self.bits is not None and (type(self.bits) is not int or not 1 <= self.bits <= MAX_BITS):
             raise ValueError(f"bits must be an integer from 1 to {MAX_BITS}, or None for no hashing, got {self.bits!r}")
         if self.standardize and self.bits == MAX_BITS:
@@ -156,6 +158,14 @@ class FeatureSpec:
     def grams(self) -> dict[str, Grams]:
         """The n-grams of each text column."""
         return {column: parse_grams(grams) for column, grams in _pairs("text", self.text)}
+
+    def standardizing(self) -> FeatureSpec:
+        """Return the specification of a learner that standardizes numbers by default.
+
+        >>> FeatureSpec().standardizing().standardize, FeatureSpec(standardize=False).standardizing().standardize
+        (True, False)
+        """
+        return self if self.standardize is not None else replace(self, standardize=self.bits != MAX_BITS)
 
     def to_json(self) -> dict[str, Any]:
         """Return the settings as what JSON can hold: lists, strings and numbers."""

@@ -299,8 +299,9 @@ def as_strings(column: Any) -> Any:
         return column
     if t.is_dictionary(column.type):
         return as_strings(column.dictionary_decode())
-    as_bytes = t.is_binary_view(column.type) or t.is_fixed_size_binary(column.type)
-    return column.cast(pa.large_binary() if as_bytes else pa.large_string())
+    if t.is_binary_view(column.type) or t.is_fixed_size_binary(column.type):
+        return column.cast(pa.large_binary())
+    return column.cast(pa.large_string() if t.is_string_view(column.type) else pa.string())
 
 
 def text_buffers(column: Any) -> tuple[Array, Array, Array]:
@@ -335,9 +336,13 @@ def as_array(column: Any, dtype: Any) -> Array:
 
 
 def validity(column: Any) -> tuple[Array, int]:
-    """Return a column's validity bits, and where they begin."""
-    bits = column.buffers()[0] if column.null_count else None
-    return (NO_BITS if bits is None else np.frombuffer(bits, np.uint8)), column.offset
+    """Return a column's validity bits, read-only as NO_BITS so that kernels have one version, and where they begin."""
+    buffer = column.buffers()[0] if column.null_count else None
+    if buffer is None:
+        return NO_BITS, column.offset
+    bits = np.frombuffer(buffer, np.uint8)
+    bits.flags.writeable = False
+    return bits, column.offset
 
 
 def _same(one: Any, other: Any) -> bool:
