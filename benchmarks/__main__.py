@@ -20,6 +20,7 @@ NAMES = (
     "row_cache",
     "standardize",
     "path",
+    "versions",
 )
 
 if len(sys.argv) < 2 or sys.argv[1] not in NAMES:

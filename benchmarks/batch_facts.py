@@ -70,8 +70,8 @@ def seeds(streams: list[Stream]) -> tuple[Table, dict[str, Any], list[str]]:
 
 
 def epochs(rows: int, rounds: int) -> tuple[Table, dict[str, Any], list[str]]:
-    """Tell what an epoch of each solver costs on more and more rows."""
-    out = Table("", "non-zeros", "seconds an epoch", "ns a non-zero", title="Cost of an epoch", title_justify="left")
+    """Measure what an epoch of each solver costs on more and more rows."""
+    out = Table("", "non-zeros", "seconds per epoch", "ns per non-zero", title="Cost of an epoch", title_justify="left")
     facts: dict[str, Any] = {}
     for solver in ("sdca", "newton"):
         for part in (4, 2, 1):
@@ -95,8 +95,8 @@ def _seconds_an_epoch(problem: Problem, solver: str) -> float:
 
 
 def memory(streams: list[Stream]) -> tuple[Table, dict[str, Any], list[str]]:
-    """Tell how much memory solving takes beyond the data."""
-    heads = ["", "solver", "X, MB", "beyond X, MB", "bytes a non-zero", "bytes a row and feature"]
+    """Measure how much memory solving takes beyond the data."""
+    heads = ["", "solver", "X, MB", "beyond X, MB", "bytes per non-zero", "bytes per row and feature"]
     out = Table(*heads, title="Memory beyond the data (largest resident size)", title_justify="left")
     facts = {}
     for stream in streams:

@@ -2,8 +2,8 @@
 
     python -m benchmarks cluster [--full | --quick]
 
-1. Rows a second and bytes a round of one and of two worker processes on this machine, which take turns. Partitions lie
-   in the workers' memory and are gone over several times, so that it is learning and adding that is timed, not reading.
+1. Rows per second and bytes per round of one and of two worker processes on this machine, which take turns. Partitions
+   are in the workers' memory and are read several times, so that learning and merging are timed, not reading files.
    Rounds are those that `DaskStreamClassifier` chooses itself.
 2. Held-out and progressive loss with 1, 2, 4 and 8 lanes and with rounds of different sizes: lanes are what staleness
    depends on, so two processes play all of them.
@@ -39,8 +39,8 @@ from proxstream.learner.learner import Learner
 
 from . import cluster_sdca, harness
 
-BITS, PER_ROW, ROWS = 18, 40, 100_000  # features, non-zeros a row, rows a partition
-NETWORK = 1.25e9  # bytes a second: 10 Gbit/s
+BITS, PER_ROW, ROWS = 18, 40, 100_000  # features, non-zeros per row, rows per partition
+NETWORK = 1.25e9  # bytes per second: 10 Gbit/s
 
 
 def partition(k: int, rows: int = ROWS) -> tuple[csr_matrix, np.ndarray]:
@@ -81,7 +81,7 @@ SIZES = {
 
 
 def speeds(size: Size) -> list[dict[str, Any]]:
-    """Return rows a second and bytes a round of one and of two worker processes, measured in turn."""
+    """Return rows per second and bytes per round of one and of two worker processes, measured in turn."""
     workers = (1, 2)
     with ExitStack() as stack:
         stack.enter_context(dask.config.set(PATIENT))
@@ -126,7 +126,7 @@ def ratio_of(found: list[dict[str, Any]]) -> tuple[float, float]:
 
 
 def staleness(client: Client, n_parts: int, rounds: tuple[int, ...]) -> list[dict[str, Any]]:
-    """Return losses by lanes and rows a round."""
+    """Return losses by lanes and rows per round."""
     parts, (X, y) = held(client, n_parts), partition(10_000)
     found = []
     for algorithm in (ps.AutoFTRL(scale="feature"), ps.FTRLProximal(alpha=0.5)):
@@ -148,7 +148,7 @@ def staleness(client: Client, n_parts: int, rounds: tuple[int, ...]) -> list[dic
 
 
 class Costs(NamedTuple):
-    """Measured here, on one core: seconds a row, and a changed feature's bytes and seconds to find, add and apply."""
+    """Measured here, on one core: seconds per row, and a changed feature's bytes and seconds to find, add and apply."""
 
     row: float
     cell_bytes: float
@@ -239,7 +239,7 @@ def main(words: list[str]) -> None:
 
     measured = speeds(size)
     whole, long = ratio_of(measured)
-    title = f"Workers on this machine; from 1 to 2: {whole:.2f} times the rows a second, {long:.2f} in long rounds"
+    title = f"Workers on this machine; from 1 to 2: {whole:.2f} times the rows per second, {long:.2f} in long rounds"
     keep(_table(title, measured, "seconds"), speed=measured, ratio=whole, ratio_of_long_rounds=long)
     with (
         dask.config.set(PATIENT),
@@ -248,11 +248,11 @@ def main(words: list[str]) -> None:
     ):
         losses = staleness(client, size.loss_parts, size.loss_rounds)
         latency = _latency(client)
-    keep(_table("Lanes, rows a round, and loss", losses), losses=losses)
+    keep(_table("Lanes, rows per round, and loss", losses), losses=losses)
     cost, changed = costs()
     paper = [on_paper(cost, latency, n, rows) for n in (1, 2, 10, 100) for rows in (1 << 18, 1 << 20, 1 << 24)]
     keep(
-        _table(f"On paper: {latency * 1e3:.1f} ms a round beside, network {NETWORK / 1e9:g} GB/s", paper),
+        _table(f"On paper: {latency * 1e3:.1f} ms per round beside, network {NETWORK / 1e9:g} GB/s", paper),
         latency=latency,
         on_paper=paper,
         costs=cost._asdict(),

@@ -85,9 +85,9 @@ def clicks(folder: Path, times: int, seed: int = 0) -> tuple[Pair, Path]:
     ):
         cells = ["" if gone else str(value) for value, gone in zip(number, missing, strict=True)]
         rows.append(f"{label}," + ",".join(cells + category))
-        numbers = " ".join(f"I{j + 1}:{value}" for j, value in enumerate(cells) if value)
+        present = " ".join(f"I{j + 1}:{value}" for j, value in enumerate(cells) if value)
         spaces = " ".join(f"|C{j + 1} {value}" for j, value in enumerate(category))
-        lines.append(f"{2 * label - 1} | {numbers} {spaces}")
+        lines.append(f"{2 * label - 1} | {present} {spaces}")
     header = ",".join(["label", *names]) + "\n"
     pair = Pair(
         repeated(folder / f"clicks-{times}.csv", header.encode(), ("\n".join(rows) + "\n").encode(), times),

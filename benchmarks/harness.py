@@ -31,6 +31,7 @@ PACKAGES = (
     "liblinear-official",
     "skglm",
     "celer",
+    "snapml",
 )
 
 
@@ -56,7 +57,7 @@ def race(
     warm: Callable[[], Any],
     clock: Callable[[], float] = time.perf_counter,
 ) -> None:
-    """Time every contestant once a round, in turn, after one round that is not counted.
+    """Time every contestant once per round, in turn, after one round that is not counted.
 
     `warm` reads the data before each run: whoever comes after a slow peer would else find it gone from the caches.
     """

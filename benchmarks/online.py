@@ -3,7 +3,7 @@
     python -m benchmarks online [--rounds 5] [--rows 400000] [FILE.svm ...]
 
 Every contestant gets the same rows in the same order and makes one pass. Vowpal Wabbit reads its own text, and its own
-binary cache, which is its fastest road; river is given a small share of the rows, and its time is scaled up. `bare`
+binary cache, which is its fastest way; river is given a small share of the rows, and its time is scaled up. `bare`
 reads, changes and writes the cells that FTRL-Proximal would, with the same prefetching, and computes nothing.
 """
 
@@ -200,8 +200,8 @@ def main(arguments: list[str]) -> None:
             if "scikit-learn" not in options.without:
                 contestants += [Contestant(f"SGDClassifier {p}", scikit_learn(stream, p)) for p in ("l1", "l2")]
             if "vw" not in options.without:
-                roads = vowpal_wabbit(stream, Path(folder))
-                contestants += [Contestant(f"vw --ftrl, its {road}", prepare) for road, prepare in roads.items()]
+                ways = vowpal_wabbit(stream, Path(folder))
+                contestants += [Contestant(f"vw --ftrl, its {way}", prepare) for way, prepare in ways.items()]
             if "river" not in options.without:
                 share = RIVER_ROWS / stream.X.shape[0]
                 names = ("SGD", "FTRLProximal")

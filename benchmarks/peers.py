@@ -47,6 +47,28 @@ def liblinear(task: Task, solver: int) -> Solve:
     return solve
 
 
+def snapml(task: Task, *, dual: bool) -> Solve:
+    """Snap ML's coordinate descent on one thread, on the primal or (L2 alone) on the dual."""
+    from snapml import LogisticRegression
+
+    X = csr_matrix(task.X, dtype=np.float32)  # the type that it works on
+    penalty, strength = ("l1", task.l1) if task.l1 else ("l2", task.l2)
+
+    def solve(tol: float) -> Any:
+        model = LogisticRegression(
+            regularizer=strength * X.shape[0],
+            penalty=penalty,
+            dual=dual,
+            tol=tol,
+            max_iter=MANY,
+            n_jobs=1,
+            random_state=0,
+        )
+        return np.ravel(model.fit(X, task.y).coef_)
+
+    return solve
+
+
 def saga(task: Task) -> Solve:
     """scikit-learn's LogisticRegression(solver="saga")."""
     from sklearn.linear_model import LogisticRegression
@@ -128,11 +150,14 @@ def of(task: Task) -> dict[str, Callable[[], Solve]]:
         return {
             "LIBLINEAR -s 0": lambda: liblinear(task, 0),
             "LIBLINEAR -s 7": lambda: liblinear(task, 7),
+            "Snap ML, primal": lambda: snapml(task, dual=False),
+            "Snap ML, dual": lambda: snapml(task, dual=True),
             "saga": lambda: saga(task),
         }
     if task.l2 == 0.0:
         return {
             "LIBLINEAR -s 6": lambda: liblinear(task, 6),
+            "Snap ML": lambda: snapml(task, dual=False),
             "celer": lambda: celer(task),
             "skglm": lambda: skglm(task),
         }

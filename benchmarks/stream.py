@@ -3,7 +3,7 @@
     python -m benchmarks stream [--rounds 5] [--big] [--small]
 
 Every contestant is a process of its own that reads a file and writes a model. Files come in two sizes of the same
-rows; rows a second are taken from the slope between them, so that start-up, which is shown on its own, does not
+rows; rows per second are taken from the slope between them, so that start-up, which is shown on its own, does not
 count. Contestants take turns, medians are compared, and the ratios are those to Vowpal Wabbit on the same rows in its
 own text (or, for the row cache, its own cache as well). --big adds whole commands on a file of 1 GB.
 """
@@ -73,36 +73,36 @@ def vowpal_wabbit(path: Path, model: Path, *more: str) -> list[str]:
     return [sys.executable, "-m", "vowpalwabbit", *VW, *options, *more]
 
 
-class Road(NamedTuple):
-    """A contestant: how it goes over the smaller and the larger file."""
+class Runner(NamedTuple):
+    """A contestant: its commands for the smaller and the larger file."""
 
     name: str
     commands: tuple[list[str], list[str]]
 
 
-def slopes(roads: Sequence[Road], rows: tuple[int, int], rounds: int, warm: Sequence[Path]) -> list[dict[str, Any]]:
-    """Run every road on both files, in turn, after one round that is not counted; return rows a second and more."""
-    taken: dict[str, tuple[list[Used], list[Used]]] = {road.name: ([], []) for road in roads}
+def slopes(runners: Sequence[Runner], rows: tuple[int, int], rounds: int, warm: Sequence[Path]) -> list[dict[str, Any]]:
+    """Run every runner on both files, in turn, after one round that is not counted; return rows per second and more."""
+    taken: dict[str, tuple[list[Used], list[Used]]] = {runner.name: ([], []) for runner in runners}
     for number in range(rounds + 1):
-        for road in roads:
+        for runner in runners:
             for size in (0, 1):
                 for path in warm:  # whoever comes first would else wait for the disk
                     touch(path)
-                used = run(road.commands[size])
+                used = run(runner.commands[size])
                 if number:
-                    taken[road.name][size].append(used)
+                    taken[runner.name][size].append(used)
     found = []
-    for road in roads:
-        small, large = (statistics.median(u.seconds for u in taken[road.name][size]) for size in (0, 1))
-        pairs = zip(*taken[road.name], strict=True)  # of neighbours in time: the machine's mood changes
+    for runner in runners:
+        small, large = (statistics.median(u.seconds for u in taken[runner.name][size]) for size in (0, 1))
+        pairs = zip(*taken[runner.name], strict=True)  # of neighbours in time: the speed of the machine changes
         slope = statistics.median(more.seconds - less.seconds for less, more in pairs) / (rows[1] - rows[0])
         found.append(
             {
-                "road": road.name,
+                "runner": runner.name,
                 "rows_per_second": 1.0 / slope,
                 "start_seconds": small - slope * rows[0],
                 "seconds": [large, small],
-                "megabytes": statistics.median(u.megabytes for u in taken[road.name][1]),
+                "megabytes": statistics.median(u.megabytes for u in taken[runner.name][1]),
             }
         )
     return found
@@ -116,15 +116,15 @@ def touch(path: Path) -> None:
 
 
 def table(title: str, found: list[dict[str, Any]], against: str) -> Table:
-    """Return rows a second, and how many times those of Vowpal Wabbit."""
+    """Return rows per second, and how many times those of Vowpal Wabbit."""
     out = Table("", "rows/s", f"times {against}", "start, s", "peak MB", title=title, title_justify="left")
     for column in out.columns[1:]:
         column.justify = "right"
-    base = next(one["rows_per_second"] for one in found if one["road"] == against)
+    base = next(one["rows_per_second"] for one in found if one["runner"] == against)
     for one in found:
         one["times"] = one["rows_per_second"] / base
         out.add_row(
-            one["road"],
+            one["runner"],
             f"{one['rows_per_second']:,.0f}",
             f"{one['times']:.2f}",
             f"{one['start_seconds']:.2f}",
@@ -134,37 +134,37 @@ def table(title: str, found: list[dict[str, Any]], against: str) -> Table:
 
 
 def both(make: Callable[[int], Pair], times: tuple[int, int], model: Path, names: tuple[str, str]) -> tuple[Any, Any]:
-    """Return the files of both sizes, and the two roads over them."""
+    """Return the files of both sizes, and the two runners on them."""
     pairs = make(times[0]), make(times[1])
-    roads = [
-        Road(names[0], (ours(pairs[0].ours, model), ours(pairs[1].ours, model))),
-        Road(names[1], (vowpal_wabbit(pairs[0].vw, model), vowpal_wabbit(pairs[1].vw, model))),
+    runners = [
+        Runner(names[0], (ours(pairs[0].ours, model), ours(pairs[1].ours, model))),
+        Runner(names[1], (vowpal_wabbit(pairs[0].vw, model), vowpal_wabbit(pairs[1].vw, model))),
     ]
-    return pairs, roads
+    return pairs, runners
 
 
 def sparse_rows(folder: Path, times: tuple[int, int], rounds: int) -> tuple[Table, list[dict[str, Any]]]:
     """Compare on rows of 67 numbered features: text, and the row caches of both."""
     model, stream = folder / "model", zipf(PIECE, BITS)
-    pairs, roads = both(lambda n: files.sparse(folder, n, stream), times, model, ("svmlight text", "vw text"))
+    pairs, runners = both(lambda n: files.sparse(folder, n, stream), times, model, ("svmlight text", "vw text"))
     caches = [files.cache(pair.ours) for pair in pairs]
     for pair in pairs:
         run(vowpal_wabbit(pair.vw, model, "--cache_file", f"{pair.vw}.cache", "-k"))
-    roads += [
-        Road("row cache", (ours(caches[0], model), ours(caches[1], model))),
-        Road("vw cache", tuple(vowpal_wabbit(p.vw, model, "--cache_file", f"{p.vw}.cache") for p in pairs)),
+    runners += [
+        Runner("row cache", (ours(caches[0], model), ours(caches[1], model))),
+        Runner("vw cache", tuple(vowpal_wabbit(p.vw, model, "--cache_file", f"{p.vw}.cache") for p in pairs)),
     ]
     paths = [path for pair in pairs for path in (*pair, Path(f"{pair.vw}.cache"))] + caches
-    found = slopes(roads, (PIECE * times[0], PIECE * times[1]), rounds, paths)
+    found = slopes(runners, (PIECE * times[0], PIECE * times[1]), rounds, paths)
     files.removed(paths)
-    return table(f"67 numbered features a row, 2^{BITS} in all", found, "vw text"), found
+    return table(f"67 numbered features per row, 2^{BITS} in all", found, "vw text"), found
 
 
 def word_rows(folder: Path, times: tuple[int, int], rounds: int) -> tuple[Table, list[dict[str, Any]]]:
     """Compare on one text of words in two namespaces."""
-    pairs, roads = both(lambda n: files.text(folder, n), times, folder / "model", ("the same text", "vw text"))
+    pairs, runners = both(lambda n: files.text(folder, n), times, folder / "model", ("the same text", "vw text"))
     paths = [pair.ours for pair in pairs]
-    found = slopes(roads, (PIECE * times[0], PIECE * times[1]), rounds, paths)
+    found = slopes(runners, (PIECE * times[0], PIECE * times[1]), rounds, paths)
     files.removed(paths)
     return table("30 words per row in Vowpal Wabbit's text, hashed", found, "vw text"), found
 
@@ -178,10 +178,10 @@ def click_rows(folder: Path, times: tuple[int, int], rounds: int) -> tuple[Table
         parquets.append(parquet)
         return pair
 
-    pairs, roads = both(make, times, model, ("CSV", "vw text"))
-    roads.append(Road("Parquet", (ours(parquets[0], model), ours(parquets[1], model))))
+    pairs, runners = both(make, times, model, ("CSV", "vw text"))
+    runners.append(Runner("Parquet", (ours(parquets[0], model), ours(parquets[1], model))))
     paths = [path for pair in pairs for path in pair] + parquets
-    found = slopes(roads, (PIECE * times[0], PIECE * times[1]), rounds, paths)
+    found = slopes(runners, (PIECE * times[0], PIECE * times[1]), rounds, paths)
     files.removed(paths)
     return table(f"13 numbers and 26 categories per row, 2^{BITS} buckets", found, "vw text"), found
 
@@ -216,7 +216,7 @@ def parser(folder: Path, rounds: int) -> tuple[Table, dict[str, float]]:
 
 
 def memory(folder: Path) -> tuple[Table, dict[str, float]]:
-    """Tell how memory grows with rows, and what a model of 2^22 features takes beyond what everything else does."""
+    """Measure how memory grows with rows, and what a model of 2^22 features takes beyond everything else."""
     stream = zipf(PIECE, BITS)
     model, made = folder / "model", [files.sparse(folder, n, stream) for n in (2, 20)]
     tiny = files.small(folder)
