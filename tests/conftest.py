@@ -129,9 +129,9 @@ def eager_threads(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def _interpret(request: pytest.FixtureRequest) -> Iterator[None]:
     """Interpret kernels in tests marked `interpreted`, but compile them in exhaustive ones and if marked `compiled`."""
-    marks = {mark.name for mark in request.node.iter_markers()}
-    if "interpreted" in marks and not marks & {"compiled", "exhaustive"}:
-        with interpreted_kernels(request.config):
+    mark = request.node.get_closest_marker("interpreted")
+    if mark and not any(map(request.node.get_closest_marker, ("compiled", "exhaustive"))):
+        with interpreted_kernels(request.config, *mark.args):
             yield
     else:
         yield

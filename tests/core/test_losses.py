@@ -266,7 +266,9 @@ def test_no_warning_and_the_same_precision_out(loss, dtype):
             assert not np.isnan(result).any()
         one = [loss.value(p[3], label[3]), loss.slope(p[3], label[3]), loss.conjugate(a[3], label[3])]
         assert [type(result) for result in one] == [dtype] * 3
-        assert one == [results[0][3], results[1][3], results[2][3]]
+        # On some processors NumPy's powers and logarithms of arrays and of single numbers differ in the last bit.
+        together = [results[0][3], results[1][3], results[2][3]]
+        np.testing.assert_allclose(one, together, rtol=8 * np.finfo(dtype).eps)
 
 
 @every_loss

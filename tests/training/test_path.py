@@ -38,7 +38,7 @@ def train(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytes
 # ---- one run is as good as many
 
 
-@pytest.mark.interpreted
+@pytest.mark.interpreted("core", "learner")
 @pytest.mark.parametrize(
     "options",
     [
