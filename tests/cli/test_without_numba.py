@@ -35,6 +35,11 @@ ps.CertifiedRegressor(penalty=ps.L1(0.01)).fit(X, y)
 ps.StreamClassifier(penalty=ps.L1(0.01)).fit(X, y).predict(X)
 for algorithm in (ps.FTRLProximal(), ps.AdaGrad(), ps.RDA()):
     ps.StreamClassifier(algorithm=algorithm, penalty=ps.L1(0.01)).fit(X, y > 4).predict(X)
+marked = sparse.csr_matrix(X)
+for array in (marked.data, marked.indices, marked.indptr, y):  # as columns of frames and files mapped into memory are
+    array.flags.writeable = False
+ps.StreamRegressor(penalty=ps.L1(0.01)).fit(marked, y).predict(marked)
+ps.CertifiedRegressor(penalty=ps.L1(0.01)).fit(marked, y)
 """
 
 

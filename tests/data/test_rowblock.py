@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from fractions import Fraction
 from itertools import pairwise
@@ -175,3 +176,22 @@ def test_scores_are_those_of_the_dense_matrix(outputs: tuple[int, ...], known: i
     coef, intercept = rng.standard_normal((known, *outputs)), rng.standard_normal(outputs)
     expected = dense(rows)[:, :known] @ coef[:D] + intercept
     np.testing.assert_allclose(rows.scores(coef, intercept), expected, rtol=1e-12, atol=1e-12)
+
+
+def test_kernels_get_rows_without_marks_of_read_only_memory() -> None:
+    block = as_block(np.diag([1.0, 2.0, 3.0]), y=[1, 2, 3], c=[1, 2, 3])
+    assert block.for_kernels() is block
+    marked = RowBlock(*(part.copy() for part in block))
+    for part in marked:
+        part.flags.writeable = False
+    rows = marked.for_kernels()
+    for part, view, original in zip(marked, rows, block, strict=True):
+        assert view.flags.writeable
+        assert not part.flags.writeable
+        assert np.shares_memory(part, view)
+        assert view.dtype == part.dtype
+        assert np.array_equal(view, original)
+    del marked, part
+    gc.collect()
+    assert np.array_equal(rows.data, [1.0, 2.0, 3.0])
+    assert RowBlock(*(np.frombuffer(b"", part.dtype) for part in block)).for_kernels().data.size == 0

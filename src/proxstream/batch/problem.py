@@ -40,6 +40,9 @@ class Problem:
     fit_intercept: bool = True
     n_outputs: int = 1
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rows", self.rows.for_kernels())
+
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of the weights."""

@@ -152,6 +152,16 @@ class RowBlock(NamedTuple):
             raise TypeError(f"data of a RowBlock must be a vector of real numbers, got {got}")
         return self._replace(data=self.data.astype(dtype, copy=False))
 
+    def for_kernels(self) -> RowBlock:
+        """Return the rows with no array marked as read-only; nothing is copied.
+
+        Kernels do not write to rows, but numba compiles another version of a kernel for every array with that mark, as
+        the columns of frames and of Arrow tables and files mapped into memory have it.
+        """
+        if all(array.flags.writeable for array in self):
+            return self
+        return RowBlock(*map(_unmarked, self))
+
     def check(self, n_threads: int = 1) -> int:
         """Raise an error unless the arrays fit together, as compiled loops trust them to; return n_features."""
         data = self.data
@@ -172,6 +182,20 @@ class RowBlock(NamedTuple):
             row = int(np.searchsorted(self.indptr, first + np.argmin(np.isfinite(data)), side="right")) - 1
             raise ValueError(f"features must be finite, got NaN or infinity in row {row} of the block")
         return float(np.abs(ends).max())
+
+
+class _Unmarked:
+    """The memory of a read-only array, for a view without the mark, which keeps this object alive."""
+
+    def __init__(self, array: Array) -> None:
+        self._array = array
+        interface = array.__array_interface__
+        self.__array_interface__ = {**interface, "data": (interface["data"][0], False)}
+
+
+def _unmarked(array: Array) -> Array:
+    """Return an array, or a view of it that is not read-only."""
+    return array if array.flags.writeable else np.asarray(_Unmarked(array))
 
 
 def weights_or_ones(c: Array, n: int) -> Array:
@@ -226,4 +250,4 @@ def as_block(X: Any, y: Any = None, c: Any = None, dtype: Any = None, *, checked
     )
     labels = np.empty(0) if y is None else np.asarray(y, dtype=np.float64)
     weights = NO_WEIGHTS if c is None else np.asarray(c, dtype=np.float64)
-    return RowBlock(indptr, indices, data, labels, weights)
+    return RowBlock(indptr, indices, data, labels, weights).for_kernels()

@@ -207,6 +207,7 @@ class Learner:
             At the first row where a score or a number of the model is not finite; a FloatingPointError.
         """
         needed, reach = self._check(rows)
+        rows = rows.for_kernels()
         self._own_arrays()
         n_features = max(n_features, needed)
         if self._queries is not None:
@@ -315,7 +316,7 @@ class Learner:
     def predict(self, rows: RowBlock) -> Array:
         """Return the scores of the rows; features that the model does not know count 0."""
         rows.check()
-        return rows.scores(*self.weights()) if self.average else self.engine.predict(rows)
+        return rows.scores(*self.weights()) if self.average else self.engine.predict(rows.for_kernels())
 
     def weights(self) -> tuple[Array, Any]:
         """Return the coefficients, (features,) or (features, outputs), and the intercept; means with average=True."""

@@ -258,7 +258,7 @@ class PathLearner(Learner):
         """Return the scores of the rows, (strengths, rows, ...); features that the models do not know count 0."""
         rows.check()
         if not self.average:
-            return self.engine.predict(rows)
+            return self.engine.predict(rows.for_kernels())
         coefficients, intercepts = self.weights()
         return np.stack([rows.scores(w, b) for w, b in zip(coefficients, intercepts, strict=True)])
 
