@@ -113,6 +113,7 @@ def test_strengths_may_differ_and_some_weights_have_l2_alone() -> None:
     assert np.count_nonzero(found.coef[3:]) < 9
 
 
+@pytest.mark.default_cases(1)
 @pytest.mark.parametrize("name", KINKED)
 def test_the_elastic_net_agrees_with_dual_coordinate_ascent(name: str) -> None:
     problem = problem_of(name, ElasticNet(0.01, 0.05))

@@ -115,6 +115,7 @@ def test_weights_are_those_of_the_penalty(penalty: Penalty) -> None:
     np.testing.assert_allclose(w, penalty.solve(-v, 0.0), atol=1e-14)
 
 
+@pytest.mark.default_cases(2)
 @pytest.mark.parametrize("name", ["softmax", "multiclass_hinge"])
 @pytest.mark.parametrize("penalty", PENALTIES)
 def test_the_dual_never_falls(name: str, penalty: Penalty) -> None:

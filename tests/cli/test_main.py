@@ -135,6 +135,7 @@ def test_demo_imports_no_scikit_learn_and_leaves_the_report_alone(tmp_path: Path
     assert done.stdout.splitlines()[-1].strip() == "loaded", done.stderr
 
 
+@pytest.mark.default_cases(1)
 @pytest.mark.parametrize("rows", ["1", "2"])
 def test_demo_of_hardly_any_rows(rows: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["demo", "--rows", rows, "--l1", "0"]) == 0

@@ -335,6 +335,7 @@ def test_several_classes(train: Any) -> None:
     assert 0.0 < model.summary["accuracy"] < 1.0
 
 
+@pytest.mark.exhaustive
 def test_threads_learn_nearly_the_same(train: Any) -> None:
     clicks(Path("more.svm"), 20_000)
     one = trained(train, *FTRL, data=("more.svm",))

@@ -94,6 +94,7 @@ def test_a_model_is_certified(folder: Path) -> None:
     assert "gap" in run(COMMAND, "certify", "m.psm", "a.svm", cwd=folder)
 
 
+@pytest.mark.default_cases(1)
 @compiled_ahead
 @pytest.mark.parametrize("algorithm", ["ftrl_proximal", "adagrad", "rda", "certified"])
 def test_the_usual_algorithms(algorithm: str, folder: Path) -> None:

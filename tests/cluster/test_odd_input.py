@@ -58,6 +58,7 @@ def test_empty_partitions_change_nothing(client: Any) -> None:
         np.testing.assert_allclose(parted.coef_, whole.coef_, rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.exhaustive
 def test_bad_rows_and_wide_rows_of_files_are_named(client: Any, tmp_path: Path) -> None:
     (tmp_path / "a.svm").write_text("1 1:1\n0 2:1\n")
     (tmp_path / "b.svm").write_text("1 1:1\n0 2147483647:1\n")

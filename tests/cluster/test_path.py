@@ -103,6 +103,7 @@ def test_models_may_have_different_scales(there: Any, tmp_path: Path) -> None:
 # ---- one lane
 
 
+@pytest.mark.default_cases(1)
 @pytest.mark.parametrize("words", [("--passes", 2, "--holdout-every", 5), ("--algorithm", "rda", "--l2", 0.1)])
 def test_one_lane_is_a_run_without_a_cluster(there: Any, files: list[str], words: tuple[object, ...]) -> None:
     scale = () if "rda" in words else ("--scale", "feature")  # no rows are predicted by another one

@@ -108,6 +108,7 @@ def test_the_dual_never_falls_with_the_safe_bound(loss: str, penalty: Any) -> No
     assert all(b >= a - 1e-12 for a, b in pairwise([start, *values]))
 
 
+@pytest.mark.exhaustive
 def test_the_dual_falls_if_partitions_do_not_share_the_penalty() -> None:
     """What the bound is for: six copies of the same rows, each taking the whole penalty for itself, overshoot."""
     dense, y = np.tile(X[:40], (6, 1)), np.tile(SIGNS[:40], 6)
@@ -281,6 +282,7 @@ def test_a_killed_worker_changes_nothing(
     assert [r[2:] for r in model.history_] == [r[2:] for r in expected.history_]
 
 
+@pytest.mark.exhaustive
 def test_a_stopped_run_is_resumed_by_another_client(cluster: LocalCluster, tmp_path: Any) -> None:
     options: dict[str, Any] = {"penalty": ps.L2(0.01), "tol": 1e-5, "n_blocks": 2, "checkpoint": tmp_path / "run.ckpt"}
     with Client(cluster) as first:
@@ -310,6 +312,7 @@ def test_refusals_name_the_place(client: Client) -> None:
         DaskSDCARegressor(client=client).fit(*dask_rows(SCORE)[:2], da.zeros(N, chunks=40))
 
 
+@pytest.mark.exhaustive
 def test_columns_and_labels_far_from_zero(client: Client) -> None:
     """Partitions run in coordinates near zero, and the intercept comes back."""
     rows = da.from_array(X + 1e5, chunks=(80, D)), da.from_array(SCORE + 1e6, chunks=80)

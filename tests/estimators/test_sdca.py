@@ -56,6 +56,7 @@ def test_sparse_dense_and_32_bits_agree() -> None:
     assert single.dtype == np.float64
 
 
+@pytest.mark.default_cases(1)
 @pytest.mark.usefixtures("eager_threads")
 @pytest.mark.parametrize("n_threads", [1, 2])
 def test_one_class_against_the_rest(n_threads: int) -> None:

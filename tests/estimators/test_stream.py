@@ -570,6 +570,7 @@ def test_a_bar_on_stderr_when_asked(capsys: pytest.CaptureFixture[str]) -> None:
         assert "progressive" in err
 
 
+@pytest.mark.default_cases(1)
 @pytest.mark.compiled
 @pytest.mark.parametrize("model", [ps.StreamClassifier(), ps.StreamClassifier(FTRL, penalty=ps.L1(1e-4))], ids=str)
 def test_threads_learn_the_same_model_up_to_noise(model: Any) -> None:

@@ -46,6 +46,7 @@ from .table_cases import (
 )
 
 
+@pytest.mark.default_cases(3)
 @pytest.mark.parametrize("way", WAYS)
 @examples(25)
 @given(st.lists(ROW, min_size=1, max_size=8), st.sampled_from([16, 100, 1 << 22]))

@@ -184,7 +184,7 @@ def test_rows_are_zero_together(index: int) -> None:
 # -- the stream law ------------------------------------------------------------------------------
 
 
-@pytest.mark.default_cases(2)
+@pytest.mark.default_cases(1)
 @pytest.mark.parametrize(
     ("combination", "dtype"),
     [

@@ -53,7 +53,7 @@ def learn_apart(learner: Learner, blocks: list[RowBlock], lanes: int, few: bool)
         sums.apply(engine, sums.add(list(each)))
 
 
-@pytest.mark.default_cases(4)
+@pytest.mark.default_cases(2)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", ALGORITHMS)
 @examples(20)
@@ -93,6 +93,7 @@ def test_what_does_not_add_is_refused() -> None:
 # ---- scales
 
 
+@pytest.mark.default_cases(1)
 @pytest.mark.parametrize("outputs", [1, 3])
 @pytest.mark.parametrize("after", [0, 2])
 def test_models_whose_scales_are_settled_are_those_of_the_scales(outputs: int, after: int) -> None:

@@ -243,6 +243,7 @@ def queries(seed: int, n: int, weights: Any, kind: str) -> tuple[Any, Any, Any]:
     return X, np.floor(4.0 * ranks), qid
 
 
+@pytest.mark.default_cases(1)
 @pytest.mark.compiled
 @pytest.mark.parametrize("kind", ["plain", "binary", "shifted"])
 def test_the_default_orders_new_queries_as_well_as_ftrl_proximal(kind: str) -> None:

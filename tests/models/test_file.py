@@ -666,15 +666,15 @@ def test_a_state_of_another_shape_is_refused(name: str, tmp_path: Path) -> None:
 
 def test_mutants_are_refused_in_one_line_or_learn_on() -> None:
     """A few of the million that `python -m benchmarks fuzz_model` tries, where a place outside an array is an error."""
-    command = [sys.executable, "-m", "tests.models.model_mutants", "1500"]
+    command = [sys.executable, "-m", "tests.models.model_mutants", "700"]
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
     root = Path(__file__).parent.parent.parent
     done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     counted = json.loads(done.stdout)
-    assert sum(counted.values()) == 1500
+    assert sum(counted.values()) == 700
     assert set(counted) == {"refused", "loaded", "learned on", "loaded, did not learn on"}
-    assert min(counted.values()) > 15
+    assert min(counted.values()) > 7
 
 
 def test_loading_a_learner_imports_no_scikit_learn(model: Path) -> None:

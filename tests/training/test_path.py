@@ -150,6 +150,7 @@ def test_auto_sees_standardized_columns(train: Any) -> None:
 # ---- interruptions
 
 
+@pytest.mark.default_cases(1)
 @pytest.mark.parametrize("saves", [1, 7, 30])
 def test_a_run_that_is_killed_and_resumed_writes_the_same_bytes(
     saves: int, train: Any, monkeypatch: pytest.MonkeyPatch

@@ -342,6 +342,7 @@ def test_a_checkpoint_is_no_model(train: Any, tmp_path: Path) -> None:
         ps.load("model.psm.ckpt")
 
 
+@pytest.mark.exhaustive
 def test_resumed_with_float64_and_means(train: Any, tmp_path: Path) -> None:
     args = ("--dtype", "float64", "--average", "--holdout-share", "0.3")
     expected = checkpointed(train, tmp_path, *args)
