@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from functools import cache
 from pathlib import Path
 
@@ -121,6 +122,16 @@ def test_demo_shows_the_path_and_uses_the_strength_chosen() -> None:
     assert f"penalty       L1(lam={chosen[0]})" in output
     assert f"--algorithm certified --l1 {chosen[0]}\n" in output
     assert f"with logistic loss and L1({chosen[0]})" in output
+
+
+def test_commands_of_one_process_count_their_own_seconds(capsys: pytest.CaptureFixture[str]) -> None:
+    """Those of the demo's solver are not those of all that the demo did before it."""
+    start = time.perf_counter()
+    assert cli.main(["demo", "--rows", "40", "--l1", "0.01"]) == 0
+    took = time.perf_counter() - start
+    shown = re.findall(r"^seconds +([0-9.]+)", capsys.readouterr().out, flags=re.MULTILINE)
+    assert len(shown) == 2
+    assert sum(map(float, shown)) < took
 
 
 def test_demo_imports_no_scikit_learn_and_leaves_the_report_alone(tmp_path: Path) -> None:

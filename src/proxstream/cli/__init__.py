@@ -22,7 +22,7 @@ from .. import jit
 from .command import Program
 from .errors import Stopped, error_line
 
-BORN = time.perf_counter()  # shortly after the process started
+_started = time.perf_counter()  # when the command did; the first one of a process with the process
 NEW_OBJECTS = 100_000  # allocations between garbage collections: scanning all imported objects takes 0.1 s
 DONE, BAD_DATA, BAD_USAGE, INTERRUPTED = 0, 1, 2, 130
 
@@ -110,7 +110,9 @@ def main(args: Sequence[str] | None = None) -> int:
     >>> main(["demo", "--rows", "some"])
     2
     """
+    global _started
     if args is not None:
+        _started = time.perf_counter()
         return _run([*args])
     # The process runs this command only.
     jit.LOOK_FOR_BLAS = False
@@ -119,6 +121,11 @@ def main(args: Sequence[str] | None = None) -> int:
     code = _run(sys.argv[1:])
     gc.freeze()  # otherwise Python looks for garbage among all objects as it exits: 0.1 s
     return code
+
+
+def elapsed() -> float:
+    """Return the seconds since the command started."""
+    return time.perf_counter() - _started
 
 
 def _run(words: list[str]) -> int:

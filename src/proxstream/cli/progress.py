@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 from typing import IO, TYPE_CHECKING, Any, Self
 
-from . import BORN
+from . import elapsed
 from .bar import Bar, can_draw
 from .path_table import path_table
 
@@ -133,8 +133,7 @@ class ProgressReport:
     def solved(self, run: CertifiedRun) -> None:
         """Print the history of a batch solver and its certificate."""
         history = run.model().history
-        seconds = time.perf_counter() - BORN
-        facts = {**run.summary(), "loss": run.config.loss, "bytes": run.n_bytes, "seconds": seconds}
+        facts = {**run.summary(), "loss": run.config.loss, "bytes": run.n_bytes, "seconds": elapsed()}
         facts |= _written(run.config.output)
         for entry in (*history, {"summary": facts}):
             self._json(entry)
@@ -194,7 +193,7 @@ class ProgressReport:
             "loss": run.config.loss,
             "bytes": progress.n_bytes,
             "seconds": seconds,
-            "start_seconds": time.perf_counter() - BORN - seconds,
+            "start_seconds": elapsed() - seconds,
             "rows_per_second": (progress.all_rows - self._start[0]) / max(seconds, 1e-9),
             "megabytes_per_second": (progress.n_bytes - self._start[1]) / max(seconds, 1e-9) / 1e6,
             **_written(run.config.output),
