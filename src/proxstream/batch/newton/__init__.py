@@ -17,8 +17,8 @@ phi(z) + phi*(phi'(z)) >= z phi'(z), and so without an intercept
     P(w) - D(alpha) = sum_j g_j^2 / (2 mu_j)                           (2)
 
 With one, alpha has to sum to 0, too. Where (2) lets a point pass, b is made the exact minimizer given w, whose
-condition is that same sum; `dual` takes away what rounding leaves of it. Until then the dual value is the one of
-alpha = 0.
+condition is that same sum; `dual` takes away what rounding leaves of it. Until (2) lets a point pass, the dual value is
+the one of alpha = 0.
 """
 
 from __future__ import annotations
@@ -156,18 +156,16 @@ class _Newton:
     def _certified(self, epoch: int, last: bool, z: Array) -> tuple[Point, bool]:
         """Return P at w, and whether the gap there is small enough; with an intercept w's may move for that.
 
-        The scores z may have been moved along with the weights. A point that may pass is computed from w alone.
+        Scores z that were moved along with the weights have rounding errors of all steps: they prove nothing. Where (2)
+        lets them pass, everything is computed from w alone.
         """
-        at = self._expand(z)
-        near = last or self._gap(at) <= self.trace.aim * abs(at.P)
-        if near:
+        at, dual = self._expand(z), -np.inf
+        if last or self._gap(at) <= self.trace.aim * abs(at.P):
             if self.passes.one:
                 self._recentre(at.z - self.w[self.features.stop :])
             at = self._expand(self.passes.times(self.w))
-        dual = at.P - self._gap(at)
-        if self.passes.one:
-            dual = -np.inf
-            if near:
+            dual = at.P - self._gap(at)
+            if self.passes.one:
                 alpha = -self.problem.loss.slope(at.z, self.problem.labels)
                 dual = dual_point(self.problem, alpha, search=False).value
         return at, self.trace.certify(epoch, at.P, dual, int(np.count_nonzero(self.w[self.features])))
