@@ -12,7 +12,7 @@ from scipy.sparse import csr_array, random_array
 
 from proxstream import L2
 from proxstream.batch import Problem, newton
-from proxstream.batch.newton import minimize
+from proxstream.batch.newton import _kernels as kernels, minimize
 from proxstream.batch.newton.curvature import Diagonal, Factorized, direction, worth_factorizing
 from proxstream.batch.newton.passes import Passes
 from proxstream.core import losses
@@ -95,6 +95,21 @@ def test_second_order_is_value_slope_and_the_slopes_own_slope(name: str) -> None
     assert (curvature <= high + slack).all()
 
 
+def test_a_compiled_loop_over_many_rows_has_the_digits_of_the_logistic_loss() -> None:
+    rng = np.random.default_rng(0)
+    z = np.concatenate([rng.normal(0.0, 5.0, 1200), [0.0, -0.0, 1e-300, 700.0, -700.0, 800.0, -1e4, np.inf, -np.inf]])
+    y, p = rng.choice([-1.0, 1.0], len(z)), np.ones(len(z))
+    s, D = np.empty(len(z)), np.empty(len(z))
+    finite = np.isfinite(z)
+    kernels.expand(as_tuple(losses.logistic), y, p, z, 0, len(z), s, D)
+    np.testing.assert_allclose(s, losses.logistic.slope(z, y), rtol=2e-15, atol=1e-307)
+    np.testing.assert_allclose(D, losses.logistic.curvature(z, y), rtol=4e-15, atol=1e-307)
+    total = kernels.expand(as_tuple(losses.logistic), y[finite], p, z[finite], 0, int(finite.sum()), s, D)
+    assert total == pytest.approx(float(np.sum(losses.logistic.value(z[finite], y[finite]))), rel=1e-13)
+    kernels.expand(as_tuple(losses.logistic), y, p, np.full(1, np.nan), 0, 1, s, D)
+    assert np.isnan([s[0], D[0]]).all()
+
+
 def test_no_exponential_of_poisson_overflows() -> None:
     assert np.isposinf(second_order(losses.poisson, [1e3], [1.0])).all()
 
@@ -140,12 +155,12 @@ def test_gram_takes_indices_in_any_order() -> None:
 def test_direction_solves_newtons_equation(kind: Any) -> None:
     problem, rng = problem_of("logistic", (80, 12)), np.random.default_rng(2)
     with Passes(problem) as passes:
-        at = newton._Newton(problem, passes, 1e-6)._expand()
+        at = newton._Newton(problem, passes, 1e-6)._expand(np.zeros(80))
         at = at._replace(D=rng.random(80) / 80.0)
         mu = np.append(np.full(12, 0.01), 0.0)
         M = kind(passes, mu)
         M.update(at.D, 0)
-        d, t, iterations = direction(passes, M, at, mu, 1e-10, 0.0)
+        d, t, iterations = direction(passes, M, at, mu, M.solve(-at.g), 1e-10, 0.0)
         H = Factorized(passes, mu)._sparse(at.D) + np.diag(mu)
         np.testing.assert_allclose(H @ d, -at.g, atol=1e-9)
         np.testing.assert_allclose(t, passes.times(d), atol=1e-12)

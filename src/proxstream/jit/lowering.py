@@ -254,3 +254,14 @@ def dot_in_strands(typingctx, w, v, n):
         return total
 
     return types.float64(w, v, types.int64), codegen
+
+
+def power_of_half(typingctx, t):
+    """Lower `core.losses._lanes.power_of_half`."""
+
+    def codegen(context, builder, signature, arguments):
+        whole = ir.IntType(64)
+        k = builder.shl(builder.bitcast(arguments[0], whole), ir.Constant(whole, 52))
+        return builder.bitcast(builder.sub(ir.Constant(whole, 1023 << 52), k), ir.DoubleType())
+
+    return types.float64(types.float64), codegen

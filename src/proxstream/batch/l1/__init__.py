@@ -35,6 +35,7 @@ NEAR = 0.9  # part of l1 from which |G_j| makes a resting feature worth looking 
 TENTH = 0.1  # of the first violations: there an epoch ends
 MOST_STEPS = 50
 LONGEST, SHORTEST = 0.3, 20.0  # an epoch, in parts of all the steps before it, and in passes over the data
+GRAM_PASSES = 90  # over a Gram matrix, of a few models: with few entries per column these cost more than the data
 SETTLING = 0.002  # part of P by which an epoch may have lowered it where projections begin
 STALLED, STUCK = 8, 30  # epochs without progress where the gap is small, and where it is not
 
@@ -199,7 +200,9 @@ class _Descent:
         settled = len(live) < 300 or len(live) <= 1.5 * np.count_nonzero(self.at.w)
         if len(live) > gram.MOST_COLUMNS or not settled:
             return False
-        return self.sweeps.seconds >= self._gram_cost(live) + cost.FACE_FACTOR * float(len(live)) ** 3
+        m = float(len(live))
+        models = cost.FACE_FACTOR * m**3 + GRAM_PASSES * cost.FACTOR_CELL * m**2
+        return self.sweeps.seconds >= self._gram_cost(live) + models
 
     def _gram_cost(self, live: Array) -> float:
         ptr = self.at.columns.ptr

@@ -13,16 +13,27 @@ import numpy as np
 from ...core.losses._kernels import taylor
 from ...jit.compile import compiled
 
+AT_ONCE = 512  # rows
+
 
 @compiled
 def expand(loss, y, p, z, first, last, s, D):
-    """Write p_i phi'(z_i) to s and p_i phi''(z_i) to D; return sum_i p_i phi(z_i)."""
-    total = 0.0
-    for i in range(first, last):
-        value, slope, curvature = taylor(loss, z[i], y[i])
-        total += p[i] * value
-        s[i] = p[i] * slope
-        D[i] = p[i] * curvature
+    """Write p_i phi'(z_i) to s and p_i phi''(z_i) to D; return sum_i p_i phi(z_i).
+
+    Terms of a sum are kept and added up in a loop of their own, here and below: the other one can then work on several
+    rows at once.
+    """
+    total, terms = 0.0, np.empty(AT_ONCE)
+    for begin in range(first, last, AT_ONCE):
+        end = min(begin + AT_ONCE, last)
+        scores, labels, shares, slopes, bends = z[begin:end], y[begin:end], p[begin:end], s[begin:end], D[begin:end]
+        for k in range(scores.shape[0]):
+            value, slope, curvature = taylor(loss, scores[k], labels[k])
+            terms[k] = shares[k] * value
+            slopes[k] = shares[k] * slope
+            bends[k] = shares[k] * curvature
+        for k in range(scores.shape[0]):
+            total += terms[k]
     return total
 
 
@@ -30,11 +41,19 @@ def expand(loss, y, p, z, first, last, s, D):
 def along(loss, y, p, z, t, step, first, last):
     """Return f(step) = sum_i p_i phi(z_i + step t_i) and its first two derivatives."""
     f0 = f1 = f2 = 0.0
-    for i in range(first, last):
-        value, slope, curvature = taylor(loss, z[i] + step * t[i], y[i])
-        f0 += p[i] * value
-        f1 += p[i] * slope * t[i]
-        f2 += p[i] * curvature * t[i] * t[i]
+    values, slopes, bends = np.empty(AT_ONCE), np.empty(AT_ONCE), np.empty(AT_ONCE)
+    for begin in range(first, last, AT_ONCE):
+        end = min(begin + AT_ONCE, last)
+        scores, moves, labels, shares = z[begin:end], t[begin:end], y[begin:end], p[begin:end]
+        for k in range(scores.shape[0]):
+            value, slope, curvature = taylor(loss, scores[k] + step * moves[k], labels[k])
+            values[k] = shares[k] * value
+            slopes[k] = shares[k] * slope * moves[k]
+            bends[k] = shares[k] * curvature * moves[k] * moves[k]
+        for k in range(scores.shape[0]):
+            f0 += values[k]
+            f1 += slopes[k]
+            f2 += bends[k]
     return f0, f1, f2
 
 

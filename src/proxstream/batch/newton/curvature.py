@@ -190,10 +190,12 @@ def worth_factorizing(passes: Passes) -> bool:
     return passes.size <= TINY or factorization_cost(passes)[1] <= affordable
 
 
-def direction(passes: Passes, M: Preconditioner, at: Point, mu: Array, leave: float, enough: float) -> Direction:
-    """Solve H d = -g until r is `leave` of g in the norm of M^-1, or until (2) is `enough`."""
+def direction(
+    passes: Passes, M: Preconditioner, at: Point, mu: Array, downhill: Array, leave: float, enough: float
+) -> Direction:
+    """Solve H d = -g until r is `leave` of g in the norm of M^-1, or until (2) is `enough`; `downhill` is -M^-1 g."""
     x, r, t = np.zeros_like(at.g), -at.g, np.zeros_like(at.s)
-    q = M.solve(r)
+    q = downhill
     p = q.copy()
     rq = first = float(r @ q)
     iterations = 0

@@ -197,7 +197,7 @@ class _Interior:
             aim = self.signed.towards(weights, w[j], v[j], *aims)
             rest[j] = aim.A / aim.yielding
             point = Point(z, e, D, -(self.passes.transposed(e) + rest), 0.0)
-            d, t, _ = direction(self.passes, self.M, point, self.mu, LEAVE, 0.0)
+            d, t, _ = direction(self.passes, self.M, point, self.mu, self.M.solve(-point.g), LEAVE, 0.0)
             change = theta * (r - self.sides.sigma * t)
             low = (lower - rows.low * change) / rows.beta - rows.low
             up = (upper + rows.up * change) / rows.gamma - rows.up

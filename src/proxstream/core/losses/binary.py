@@ -24,6 +24,7 @@ from proxstream.core.losses.numerics import (
 from proxstream.core.validation import number
 
 from ..component import component
+from ._lanes import exp_of_minus, log_of_1_plus
 
 
 class MarginLoss(Loss):
@@ -76,9 +77,9 @@ class Logistic(MarginLoss):
 
     def _taylor(self, p: float, y: float) -> tuple[float, float, float]:
         m = y * p
-        e = math.exp(-abs(m))
+        e = exp_of_minus(abs(m))
         q = 1.0 / (1.0 + e)
-        return math.log1p(e) + max(-m, 0.0), -y * (q * e if m > 0.0 else q), q * q * e
+        return log_of_1_plus(e) + max(-m, 0.0), -y * (q * e if m > 0.0 else q), q * q * e
 
     def probabilities(self, scores: Any) -> Any:
         """1 / (1 + e^-p), divided by the sum over classes for scores of shape (n, k)."""
