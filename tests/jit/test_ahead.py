@@ -41,7 +41,7 @@ CALLS: list[tuple[Any, tuple[Any, ...]]] = [
     (_dense_to_csr.count, (X.astype(np.float32), np.zeros(3, np.int32))),
     (_dense_to_csr.count, (np.asfortranarray(X), np.zeros(3, np.int32))),
     (_dense_to_csr.count, (X[:, ::2], np.zeros(3, np.int32))),
-    (losses.add_losses, (losses.Logistic(), X[0], X[1], X[0, :0], np.zeros(2))),
+    (losses.add_losses, (losses.Common(0), X[0], X[1], X[0, :0], np.zeros(2))),
     (losses.add_losses, (losses.Huber(0.5), X[0], X[1], X[0], np.zeros(2))),
     (_numbers.number, (np.frombuffer(b"-12.5e3\n" + bytes(8), np.uint8).copy(), 0)),
     (_numbers.number, (np.frombuffer(b"1.00000000000000011102230246251565404\n" + bytes(8), np.uint8).copy(), 0)),

@@ -153,7 +153,10 @@ def generic(stub: Callable[..., Any]) -> Any:
 
 @intrinsic
 def prefetch(array: Any, i: int) -> None:
-    """Prefetch the cache line of the flat element i for reading: for writing, threads would compete for it."""
+    """Prefetch the cache line of the flat element i of an array, or of what a pointer points to.
+
+    It is asked for to be read: if it were to be written, threads would compete for it.
+    """
 
 
 LINE = 64  # bytes of a cache line

@@ -19,7 +19,9 @@ def prefetch(typingctx, array, i):
     """Lower `compile.prefetch`."""
 
     def codegen(context, builder, signature, arguments):
-        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        data = arguments[0]
+        if isinstance(array, types.Array):
+            data = context.make_array(array)(context, builder, data).data
         pointer = BYTE.as_pointer()
         kind = ir.FunctionType(ir.VoidType(), [pointer, HALF, HALF, HALF])
         call = builder.module.declare_intrinsic("llvm.prefetch", [pointer], kind)

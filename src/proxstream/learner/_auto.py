@@ -9,6 +9,11 @@ beta, lam and S stay those of the prediction to the row's end.
 A row is gathered into buffers, worked on there, and scattered back: the arithmetic in between has neither branches nor
 sums, so the compiler does it on whole vector registers, and the sums are taken apart, in order.
 
+Whether features have sizes of their own is known at run time, so that one version of a loop serves both scales. What
+runs over a row's non-zeros is called by `if sized: f(..., True) else: f(..., False)`: typed once, it becomes a part of
+the loop twice, each time with a constant in place of the question. It gets pointers: an array passed on in two branches
+would be counted as a reference in both, for every row.
+
 | symbol | meaning, in the units of the cell               |
 |--------|-------------------------------------------------|
 | i      | 1/s, 0 for a feature never seen                 |
@@ -40,10 +45,11 @@ T, K, A, B, C, SQUARES_A, SQUARES_B, SQUARES_C = range(8)
 SUM, MANTISSA, COUNT, SCALE, SIZE, LO, HI, P_UNIT, G_UNIT, RECENT = range(8, 18)
 
 
-class PerFeature(NamedTuple):
-    """AutoFTRL with a scale per feature; labels, ranged: whether labels set the units, and bound predictions.
+class Rule(NamedTuple):
+    """AutoFTRL; labels, ranged: whether labels set the units, and bound predictions.
 
     adapts: whether a, b and c are learned, as they are on rows that come for the first time.
+    sized: whether each feature has a scale of its own; if not, one serves all.
     """
 
     constants: Any
@@ -52,17 +58,7 @@ class PerFeature(NamedTuple):
     labels: bool
     ranged: bool
     adapts: bool
-
-
-class Global(NamedTuple):
-    """AutoFTRL with one scale for all features."""
-
-    constants: Any
-    lam: float
-    once: bool
-    labels: bool
-    ranged: bool
-    adapts: bool
+    sized: bool
 
 
 class Parts(NamedTuple):
@@ -207,31 +203,17 @@ def taken(row, r, gu, w, f):
     return gu - (more * f + row.lam * gu * gu) * row.centre * w, more
 
 
-@generic
-def unit_of(rule: Any, row: Any, state: Any, j: int, at: int) -> float:
+@inlined
+def unit_of(sized, row, state, j, at):
     """Return i of feature j, which stands at `at` of its cell."""
-    return state[j, at]
+    return state[j, at] if sized else row.one
 
 
-@unit_of.of(Global)
-def _(rule, row, state, j, at):
-    return row.one
-
-
-@generic
-def width_of(rule: Any) -> int:
-    """Return how many numbers a cell has with one output: z, r and i. The compiler has to know."""
-    return 3
-
-
-@width_of.of(Global)
-def _(rule):
-    return 2
-
-
-@generic
-def floor(rule: Any, row: Any, i: float, total: float) -> float:
+@inlined
+def floor(sized, row, i, total):
     """Return f of a feature whose r^2 is `total`."""
+    if not sized:
+        return row.scale if row.scale > 0.0 else row.one
     e = row.one + row.evidence * total
     e *= e
     e *= e
@@ -239,31 +221,16 @@ def floor(rule: Any, row: Any, i: float, total: float) -> float:
     return lowest / e if lowest > e else row.one
 
 
-@floor.of(Global)
-def _(rule, row, i, total):
-    return row.scale if row.scale > 0.0 else row.one
-
-
-@generic
-def outgrows(rule: Any, row: Any, i: float, u: float) -> bool:
+@inlined
+def outgrows(sized, row, i, u):
     """Return whether |x| is larger than all before it; u = x i."""
-    return (abs(u) > row.one) | (i == 0.0)
+    return sized & ((abs(u) > row.one) | (i == 0.0))
 
 
-@outgrows.of(Global)
-def _(rule, row, i, u):
-    return False
-
-
-@generic
-def squared(rule: Any, row: Any, u: float) -> float:
-    """Return (x/s)^2 with s no smaller than |x|."""
-    return min(u * u, row.one)
-
-
-@squared.of(Global)
-def _(rule, row, u):
-    return u * u
+@inlined
+def squared(sized, row, u):
+    """Return (x/s)^2 with s no smaller than |x|, or x^2."""
+    return min(u * u, row.one) if sized else u * u
 
 
 @inlined
@@ -293,26 +260,25 @@ def grow(state, j, x, one, clock):
     return ratio
 
 
-@generic
-def measure(rule: Any, clock: Any, larger: int, size: float, rows: Any, n: int) -> float:
-    """Bring S up to date after row n, `larger` of whose features outgrew their sizes; return its sum of (x_j/s_j)^2."""
-    if larger > 0 and clock[COUNT] > 0.0:
+@inlined
+def measure(rule, clock, larger, size, value, first, m):
+    """Bring S, or the global scale, up to date after a row whose squares sum to `size`; return its sum of (x_j/s_j)^2.
+
+    `larger` of its features outgrew their sizes; its m values stand at value[first]. Values and clock are pointers.
+    """
+    if not rule.sized:
+        clock[SUM] += size
+        for q in range(first, first + m):
+            clock[COUNT] += value[q] != 0.0
+        if clock[SUM] > 0.0:
+            clock[SCALE] = math.sqrt(clock[SUM] / clock[COUNT])
+            size /= clock[SCALE] * clock[SCALE]
+    elif larger > 0 and clock[COUNT] > 0.0:
         # The sums are those of 1/s. Whole powers of two are taken out first, exactly.
         whole = math.floor(clock[SUM] / clock[COUNT])
         rest = (clock[SUM] - whole * clock[COUNT] + math.log2(clock[MANTISSA])) / clock[COUNT]
         clock[SCALE] = rule.constants.floor * math.ldexp(2.0**-rest, -int(whole))
     return size
-
-
-@measure.of(Global)
-def _(rule, clock, larger, size, rows, n):
-    clock[SUM] += size
-    for q in range(rows.indptr[n], rows.indptr[n + 1]):
-        clock[COUNT] += rows.data[q] != 0.0
-    if clock[SUM] == 0.0:
-        return 0.0
-    clock[SCALE] = math.sqrt(clock[SUM] / clock[COUNT])
-    return size / (clock[SCALE] * clock[SCALE])
 
 
 # -- the loop ------------------------------------------------------------------------------------
@@ -332,6 +298,15 @@ class Buffers(NamedTuple):
     larger: Any
 
 
+class Pointers(NamedTuple):
+    """The rows' features and values, of which there are `end`, and the cells."""
+
+    index: Any
+    value: Any
+    cell: Any
+    end: int
+
+
 @inlined
 def room(most, dtype):
     """Return buffers for rows of up to `most` non-zeros."""
@@ -341,13 +316,51 @@ def room(most, dtype):
 
 
 @inlined
-def forward(rule, penalty, row, buffers, m):
+def pointers(buffers):
+    """Return the buffers as bare pointers."""
+    return Buffers(
+        pointer(buffers.w),
+        pointer(buffers.r),
+        pointer(buffers.u),
+        pointer(buffers.f),
+        pointer(buffers.share),
+        pointer(buffers.larger),
+    )
+
+
+@inlined
+def gather(row, away, near, first, m, sized):
+    """Copy the row's cells and values to the buffers, and ask for those ahead; return how many outgrew their sizes."""
+    width, larger = 3 if sized else 2, 0
+    for q in range(m):
+        if first + q + AHEAD < away.end:
+            ask_for_cell(away.cell, width, np.int64(away.index[first + q + AHEAD]))
+        j = np.int64(away.index[first + q])
+        i = away.cell[width * j + 2] if sized else row.one
+        u = away.value[first + q] * i
+        near.w[q], near.r[q], near.f[q], near.u[q] = away.cell[width * j], away.cell[width * j + 1], i, u
+        near.larger[larger] = q
+        larger += outgrows(sized, row, i, u)
+    return larger
+
+
+@inlined
+def scatter(away, near, first, m, width):
+    """Raise z and r of the row's cells."""
+    for q in range(m):
+        j = width * np.int64(away.index[first + q])
+        away.cell[j] += near.w[q]
+        away.cell[j + 1] += near.share[q]
+
+
+@inlined
+def forward(penalty, row, near, m, sized):
     """Turn z, r and i into w, f and share."""
     for q in range((m + PAD - 1) // PAD * PAD):
-        r, i = buffers.r[q], buffers.f[q]
-        f = floor(rule, row, i, r * r)
-        w, share = solve(penalty, row, buffers.w[q], r, i, f)
-        buffers.w[q], buffers.f[q], buffers.share[q] = w, f, share
+        r, i = near.r[q], near.f[q]
+        f = floor(sized, row, i, r * r)
+        w, share = solve(penalty, row, near.w[q], r, i, f)
+        near.w[q], near.f[q], near.share[q] = w, f, share
 
 
 @inlined
@@ -385,39 +398,27 @@ def learn(parts, rows, model, out, guard):
     """
     rule, penalty, loss = parts.rule, parts.penalty, parts.loss
     state, bias, clock = model.state, model.bias, model.clock
-    end, has_bias = rows.indptr[-1], bias.shape[0] > 0
-    buffers, width = room(longest(rows.indptr), state.dtype), width_of(rule)
-    index, value, cell = pointer(rows.indices), pointer(rows.data), pointer(state)
-    near = Buffers(
-        pointer(buffers.w),
-        pointer(buffers.r),
-        pointer(buffers.u),
-        pointer(buffers.f),
-        pointer(buffers.share),
-        pointer(buffers.larger),
-    )
+    has_bias = bias.shape[0] > 0
+    sized, buffers = rule.sized, room(longest(rows.indptr), state.dtype)
+    away = Pointers(pointer(rows.indices), pointer(rows.data), pointer(state), rows.indptr[-1])
+    near = pointers(buffers)
     careful, step = guard[CAREFUL] > 0.0, quiet_step(state)
     much = magnitude(state.dtype.type(step))
     for n in range(rows.y.shape[0]):
         c = rows.c[n] if rows.c.shape[0] else 1.0
-        first, m, larger = rows.indptr[n], rows.indptr[n + 1] - rows.indptr[n], 0
+        first, m = rows.indptr[n], rows.indptr[n + 1] - rows.indptr[n]
         wide = begin(rule, penalty, clock)
         row = narrowed(wide, state)
         ask_for_rows(rows.indices, rows.data, first, m)
-        for q in range(m):
-            if first + q + AHEAD < end:
-                ask_for_cell(state, width, np.int64(index[first + q + AHEAD]))
-            j = np.int64(index[first + q])
-            i = unit_of(rule, row, state, j, 2)
-            u = value[first + q] * i
-            near.w[q], near.r[q], near.f[q], near.u[q] = cell[width * j], cell[width * j + 1], i, u
-            near.larger[larger] = q
-            larger += outgrows(rule, row, i, u)
+        larger = gather(row, away, near, first, m, True) if sized else gather(row, away, near, first, m, False)
         for q in range(m, m + PAD):  # what an earlier row left there would grow with every row
             near.f[q] = row.one - row.one
         for q in range(m, m + PAD):
             near.u[q] = row.one - row.one
-        forward(rule, penalty, row, buffers, m)
+        if sized:
+            forward(penalty, row, near, m, True)
+        else:
+            forward(penalty, row, near, m, False)
         p, held, size, b = 0.0, 0.0, 0.0, 0.0
         if has_bias:
             b, share = intercept(wide, bias[0, 0], bias[0, 1])
@@ -426,7 +427,7 @@ def learn(parts, rows, model, out, guard):
             wu = buffers.w[q] * buffers.u[q]
             p += wu
             held += wu * buffers.share[q]
-            size += squared(rule, row, buffers.u[q])
+            size += squared(sized, row, buffers.u[q])
         out[n] = p
         if not abs(p) < np.inf:
             guard[ROW] = n
@@ -442,14 +443,14 @@ def learn(parts, rows, model, out, guard):
             if ratio > 0.0:
                 r, i = state[j, 1], state[j, 2]
                 buffers.w[q] /= ratio
-                buffers.r[q], buffers.u[q], buffers.f[q] = r, x * i, floor(rule, row, i, r * r)
+                buffers.r[q], buffers.u[q], buffers.f[q] = r, x * i, floor(True, row, i, r * r)
                 careful = careful or i > step
         backward(row, buffers, m, state.dtype.type(g))
         top = most_raised(row, buffers, m)
-        for q in range(m):
-            j = width * np.int64(index[first + q])
-            cell[j] += near.w[q]
-            cell[j + 1] += near.share[q]
+        if sized:
+            scatter(away, near, first, m, 3)
+        else:
+            scatter(away, near, first, m, 2)
         if has_bias:
             z, r = taken(wide, bias[0, 1], g, b, 1.0)
             bias[0, 0] += z
@@ -460,11 +461,12 @@ def learn(parts, rows, model, out, guard):
         if top > much or wide.kappa > step:
             careful = True
             for q in range(first, first + m):
-                for k in range(width):
+                for k in range(state.shape[1]):
                     if not abs(state[np.int64(rows.indices[q]), k]) < np.inf:
                         guard[ROW] = n
                         return
-        finish(rule, clock, g * p, -g * clock[RECENT], -g * held, measure(rule, clock, larger, size, rows, n), c)
+        size = measure(rule, pointer(clock), larger, size, away.value, first, m)
+        finish(rule, clock, g * p, -g * clock[RECENT], -g * held, size, c)
         clock[RECENT] = rule.constants.recall * clock[RECENT] + (1.0 - rule.constants.recall) * g
         if rule.labels:
             see_label(rule, loss, clock, rows.y[n])
@@ -504,8 +506,8 @@ def read(parts, model, out):
 @inlined
 def weight(rule, penalty, row, state, j):
     """Return the weight that feature j has now."""
-    r, i = state[j, 1], unit_of(rule, row, state, j, 2)
-    return solve(penalty, row, state[j, 0], r, i, floor(rule, row, i, r * r))[0] * i
+    r, i = state[j, 1], unit_of(rule.sized, row, state, j, 2)
+    return solve(penalty, row, state[j, 0], r, i, floor(rule.sized, row, i, r * r))[0] * i
 
 
 @inlined

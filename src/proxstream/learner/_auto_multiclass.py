@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..core.losses._kernels import slope
+from ..jit.byteops import pointer
 from ..jit.compile import ask_for_cells, compiled, generic, inlined
 from ._auto import (
     RECENT,
@@ -85,15 +86,15 @@ def learn(parts, rows, model, out, guard):
             if first + q + AHEAD < end:
                 ask_for_cells(state, width * np.int64(rows.indices[first + q + AHEAD]), width)
             j = np.int64(rows.indices[first + q])
-            i = unit_of(rule, row, state, j, unit_at)
-            u, f = rows.data[first + q] * i, floor(rule, row, i, evidence(state, j, classes))
+            i = unit_of(rule.sized, row, state, j, unit_at)
+            u, f = rows.data[first + q] * i, floor(rule.sized, row, i, evidence(state, j, classes))
             floors[q] = f
             for a in range(classes):
                 w, share = solve(penalty, row, state[j, a], state[j, classes + a], i, f)
                 weights[q, a] = w
                 p[a] += w * u
                 held[a] += w * u * share
-            size += squared(rule, row, u)
+            size += squared(rule.sized, row, u)
         for a in range(classes):
             out[n, a] = p[a]
         if not are_finite(p):
@@ -113,15 +114,15 @@ def learn(parts, rows, model, out, guard):
         larger, top = 0, magnitude(row.one - row.one)
         for q in range(m):
             j, x = np.int64(rows.indices[first + q]), rows.data[first + q]
-            i, f = unit_of(rule, row, state, j, unit_at), floors[q]
-            if outgrows(rule, row, i, x * i):
+            i, f = unit_of(rule.sized, row, state, j, unit_at), floors[q]
+            if outgrows(rule.sized, row, i, x * i):
                 larger += 1
                 ratio = grow(state, j, x, row.one, clock)
                 if ratio > 0.0:
                     for a in range(classes):
                         weights[q, a] /= ratio
                     i = state[j, unit_at]
-                    f = floor(rule, row, i, evidence(state, j, classes))
+                    f = floor(rule.sized, row, i, evidence(state, j, classes))
                     careful = careful or i > step
             for a in range(classes):
                 z, r = taken(row, state[j, classes + a], g_cell[a] * (x * i), weights[q, a], f)
@@ -133,7 +134,8 @@ def learn(parts, rows, model, out, guard):
                 z, r = taken(wide, bias[a, 1], g[a], b[a], 1.0)
                 bias[a, 0] += z
                 bias[a, 1] += r
-        finish(rule, clock, q_a, q_b, q_c, measure(rule, clock, larger, size, rows, n), c)
+        size = measure(rule, pointer(clock), larger, size, pointer(rows.data), first, m)
+        finish(rule, clock, q_a, q_b, q_c, size, c)
         if careful or top > much or wide.kappa > step:
             careful, most = True, largest(0.0, bias, bias.shape[0])
             for q in range(first, first + m):
@@ -181,7 +183,7 @@ def read(parts, model, out, intercepts):
 def _weights(parts, row, state, j, w):
     """Write feature j's weights to w."""
     classes = w.shape[0]
-    i = unit_of(parts.rule, row, state, j, 2 * classes)
-    f = floor(parts.rule, row, i, evidence(state, j, classes))
+    i = unit_of(parts.rule.sized, row, state, j, 2 * classes)
+    f = floor(parts.rule.sized, row, i, evidence(state, j, classes))
     for a in range(classes):
         w[a] = solve(parts.penalty, row, state[j, a], state[j, classes + a], i, f)[0] * i

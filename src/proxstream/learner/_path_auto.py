@@ -39,6 +39,7 @@ from ._auto import (
     most_raised,
     narrowed,
     outgrows,
+    pointers,
     room,
     see_label,
     squared,
@@ -66,7 +67,7 @@ def learn(parts, strengths, rows, model, out, guard):
     models, end, has_bias, number = clocks.shape[0], rows.indptr[-1], bias.shape[0] > 0, state.dtype.type
     most, common, nothing = longest(rows.indptr), clocks[0].copy(), number(0.0)
     buffers, units, x = room(most, state.dtype), np.zeros(most + PAD, state.dtype), np.zeros(most + PAD, state.dtype)
-    across = line_length(most)
+    near, across = pointers(buffers), line_length(most)
     places, lines = np.zeros(across, np.int64), np.zeros((2 * models, across), state.dtype)
     outgrown = new_outgrown(most, state.dtype)
     careful, step = guard[CAREFUL] > 0.0, quiet_step(state)
@@ -77,11 +78,11 @@ def learn(parts, strengths, rows, model, out, guard):
         row = narrowed(row_of(parts, strengths, clocks[0], 0)[0], state)
         find_cells(state, rows.indices, rows.data, first, m, end, places, x)
         gather(state, places, m, 2 * models, lines)
-        larger, size = scale(rule, row, state, places, x, units, buffers, m)
+        larger, size = scale(rule.sized, row, state, places, x, units, buffers, m)
         copy_counts(clocks[0], common)
         if larger > 0:
             measure_outgrown(common, units, x, row.one, buffers, outgrown, larger)
-        size = measure(rule, common, larger, size, rows, n)
+        size = measure(rule, pointer(common), larger, size, pointer(rows.data), first, m)
         top = magnitude(nothing)
         for k in range(models):
             clock = clocks[k]
@@ -91,7 +92,10 @@ def learn(parts, strengths, rows, model, out, guard):
             copy_numbers(lines, z_at, buffers.w, 0, m)
             copy_numbers(lines, r_at, buffers.r, 0, m)
             copy_numbers(units, 0, buffers.f, 0, m + PAD)
-            forward(rule, penalty, row, buffers, m)
+            if rule.sized:
+                forward(penalty, row, near, m, True)
+            else:
+                forward(penalty, row, near, m, False)
             p, held, b = 0.0, 0.0, 0.0
             if has_bias:
                 b, share = intercept(wide, bias[k, 0], bias[k, 1])
@@ -106,7 +110,7 @@ def learn(parts, strengths, rows, model, out, guard):
             inside = min(max(p, clock[LO]), clock[HI]) if rule.ranged else p
             g = c * slope(parts.loss, inside, rows.y[n])
             if larger > 0:
-                change_units(rule, row, lines, z_at, r_at, buffers, outgrown, larger)
+                change_units(row, lines, z_at, r_at, buffers, outgrown, larger)
             backward(row, buffers, m, number(g))
             top = max(top, most_raised(row, buffers, m))
             careful = careful or wide.kappa > step
@@ -156,16 +160,16 @@ def row_of(parts, strengths, clock, k):
 
 
 @inlined
-def scale(rule, row, state, places, x, units, buffers, m):
+def scale(sized, row, state, places, x, units, buffers, m):
     """Write the row's values in units of their features' sizes; return how many outgrew these, and sum (x_j/s_j)^2."""
     larger, size, unit_at, numbers = 0, 0.0, state.shape[1] - 1, state.reshape(-1, 1)
     for q in range(m):
-        i = unit_of(rule, row, numbers, places[q] + unit_at, 0)
+        i = unit_of(sized, row, numbers, places[q] + unit_at, 0)
         u = x[q] * i
         units[q], buffers.u[q] = i, u
         buffers.larger[larger] = q
-        larger += outgrows(rule, row, i, u)
-        size += squared(rule, row, u)
+        larger += outgrows(sized, row, i, u)
+        size += squared(sized, row, u)
     for q in range(m, m + PAD):  # what an earlier row left there would grow with every row
         units[q] = row.one - row.one
     for q in range(m, m + PAD):
@@ -190,7 +194,7 @@ def measure_outgrown(clock, units, x, one, buffers, outgrown, larger):
 
 
 @inlined
-def change_units(rule, row, lines, z_at, r_at, buffers, outgrown, larger):
+def change_units(row, lines, z_at, r_at, buffers, outgrown, larger):
     """Express a model's numbers of features that outgrew their sizes, and what was read off them, in the new units."""
     cell = pointer(lines)
     for a in range(larger):
@@ -202,7 +206,7 @@ def change_units(rule, row, lines, z_at, r_at, buffers, outgrown, larger):
             r = cell[r_at + q]
             buffers.w[q] /= ratio
             buffers.r[q], buffers.u[q] = r, outgrown.u_new[a]
-            buffers.f[q] = floor(rule, row, outgrown.unit[a, 0], r * r)
+            buffers.f[q] = floor(True, row, outgrown.unit[a, 0], r * r)
 
 
 @inlined

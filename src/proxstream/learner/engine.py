@@ -184,7 +184,7 @@ class CompiledEngine:
         if self.t == 0:
             return self.weights()  # the first point
         sums, rounds = np.empty(self.n_features), self.t
-        averaged.read(self.layout.parts, self._model(), self.means, sums)
+        averaged.read(self.layout.reader, self._model(), self.means, sums)
         return (sums / rounds).astype(self.state.dtype), float(self.means.bias[0]) / rounds
 
     def count_nonzero(self, occurred: Array | None = None) -> int:

@@ -68,6 +68,7 @@ class Layout(Protocol):
     """What differs between compiled loops."""
 
     parts: Any  # rule, penalty and loss as compiled loops know them
+    reader: Any  # the same without a loss, for loops that only read: one version of them serves all losses
     n_outputs: int
     cells: int  # rows of the state for each feature
     width: int  # numbers in a row of the state
@@ -102,6 +103,7 @@ class ScalarLayout:
 
     def __init__(self, plan: Plan) -> None:
         self.parts, self.width = plan
+        self.reader = self.parts._replace(loss=None)
         self.bias_width, self._still = self.width, START.copy()
 
     def start(self) -> tuple[Array, Array | None]:
@@ -155,16 +157,16 @@ class ScalarLayout:
 
     def _foreseen_parts(self) -> Any:
         """Return the components by which the clock is foreseen."""
-        return self.parts
+        return self.reader
 
     def predict(self, model: Any, rows: RowBlock, scores: Array) -> None:
         """Write <w, x> + intercept of each row."""
-        loop.predict(self.parts, rows, model, scores)
+        loop.predict(self.reader, rows, model, scores)
 
     def weights(self, model: Any) -> tuple[Array, Any]:
         """Return all weights and the intercept."""
         coefficients = np.empty(len(model.state), model.state.dtype)
-        return coefficients, float(loop.read(self.parts, model, coefficients))
+        return coefficients, float(loop.read(self.reader, model, coefficients))
 
     def may_settle(self, model: Any, rows: RowBlock, lowest: float = loop.SMALLEST) -> bool:
         """Return whether rows may bring all features up to date: at an epoch's end, or when much has decayed."""
@@ -242,6 +244,7 @@ class MulticlassLayout(ScalarLayout):
 
     def __init__(self, plan: MulticlassPlan) -> None:
         self.parts, self.width, self.n_outputs = plan
+        self.reader = self.parts._replace(loss=None)
         self.cells, self.bias_width, self._still = self.n_outputs, self.width, START.copy()
 
     def check(self, rows: RowBlock) -> None:
@@ -252,16 +255,16 @@ class MulticlassLayout(ScalarLayout):
         multiclass.learn(self.parts, self.n_outputs, rows, model, scores, guard)
 
     def _foreseen_parts(self) -> Any:
-        return self.parts._replace(penalty=unit(self.parts.penalty))
+        return self.reader._replace(penalty=unit(self.parts.penalty))
 
     def predict(self, model: Any, rows: RowBlock, scores: Array) -> None:
         """Write the scores (rows, classes)."""
-        multiclass.predict(self.parts, self.n_outputs, rows, model, scores)
+        multiclass.predict(self.reader, self.n_outputs, rows, model, scores)
 
     def weights(self, model: Any) -> tuple[Array, Any]:
         """Return all weights (features, classes) and the intercepts (classes,)."""
         flat, intercepts = np.empty(len(model.state), model.state.dtype), np.zeros(self.n_outputs)
-        multiclass.read(self.parts, self.n_outputs, model, flat, intercepts)
+        multiclass.read(self.reader, self.n_outputs, model, flat, intercepts)
         return flat.reshape(-1, self.n_outputs), intercepts
 
 
@@ -284,7 +287,8 @@ class AutoLayout:
         if isinstance(parts, str):
             raise TypeError(f"no compiled AutoFTRL: {parts}")
         self.parts, self.n_outputs = parts, n_outputs
-        self.width = 2 * n_outputs + isinstance(parts.rule, auto.PerFeature)
+        self.reader = parts._replace(loss=None)
+        self.width = 2 * n_outputs + parts.rule.sized
 
     def start(self) -> tuple[Array, Array | None]:
         """Return the clock before the first row; there is no table, as all weights are read off their cells."""
@@ -331,16 +335,16 @@ class AutoLayout:
 
     def predict(self, model: Any, rows: RowBlock, scores: Array) -> None:
         """Write <w, x> + intercept, (rows,) or (rows, classes)."""
-        self._loop.predict(self.parts, rows, model, scores)
+        self._loop.predict(self.reader, rows, model, scores)
 
     def weights(self, model: Any) -> tuple[Array, Any]:
         """Return all weights and the intercept: (features,) and a number, or (features, classes) and (classes,)."""
         n, dtype = len(model.state), model.state.dtype
         if self.n_outputs == 1:
             coefficients = np.empty(n, dtype)
-            return coefficients, float(auto.read(self.parts, model, coefficients))
+            return coefficients, float(auto.read(self.reader, model, coefficients))
         coefficients, intercepts = np.empty((n, self.n_outputs), dtype), np.zeros(self.n_outputs)
-        auto_multiclass.read(self.parts, model, coefficients, intercepts)
+        auto_multiclass.read(self.reader, model, coefficients, intercepts)
         return coefficients, intercepts
 
     def may_settle(self, model: Any, rows: RowBlock) -> bool:
@@ -354,7 +358,7 @@ class AutoLayout:
     def columns(self) -> Columns:
         """Return where numbers are in a feature's cell: all z, then all r, then the unit."""
         z = np.arange(self.n_outputs)
-        unit_at = 2 * self.n_outputs if isinstance(self.parts.rule, auto.PerFeature) else -1
+        unit_at = 2 * self.n_outputs if self.parts.rule.sized else -1
         return Columns(z, z + self.n_outputs, unit_at, 5, len(z))
 
     def rate(self, clock: Array) -> float:
@@ -393,7 +397,7 @@ class AutoLayout:
         clock[auto.RECENT :] = change[auto.RECENT :] / rows
         clock[auto.LO] = min(clock[auto.LO], change[auto.LO])
         clock[self._widest] = np.maximum(clock[self._widest], change[self._widest])
-        if isinstance(rule, auto.PerFeature):
+        if rule.sized:
             exponents, logarithms, new = map(float, grown)
             total = math.log2(clock[auto.MANTISSA]) + logarithms
             carried = math.floor(total) + 1
@@ -408,7 +412,7 @@ class AutoLayout:
         """Bring S, or the global scale, up to date (see `_auto.measure`)."""
         if clock[auto.COUNT] == 0.0:
             return
-        if isinstance(self.parts.rule, auto.PerFeature):
+        if self.parts.rule.sized:
             exponent = (clock[auto.SUM] + math.log2(clock[auto.MANTISSA])) / clock[auto.COUNT]
             clock[auto.SCALE] = self.parts.rule.constants.floor * 2.0**-exponent
         elif clock[auto.SUM] > 0.0:
@@ -425,11 +429,8 @@ def auto_parts(algorithm: AutoFTRL, penalty: Penalty, loss: Loss, n_outputs: int
     labels, ranged = units_move(loss)
     if n_outputs > 1 and labels:
         return f"{loss} has one output, got {n_outputs}"
-    each = losses.as_tuple(loss)
-    kind: Any = auto.PerFeature
-    constants = algorithm.constants
-    lam = constants.lam
-    if algorithm.scale == "global":
-        kind, lam = auto.Global, constants.lam_global
-    rule = kind(constants, lam, algorithm.penalty_weight == "once", labels, ranged, True)
+    each = losses.for_streams(loss)
+    constants, sized = algorithm.constants, algorithm.scale != "global"
+    lam = constants.lam if sized else constants.lam_global
+    rule = auto.Rule(constants, lam, algorithm.penalty_weight == "once", labels, ranged, True, sized)
     return auto.Parts(rule, folded, OneVsRest(each) if n_outputs > 1 and loss.kind != "multiclass" else each)

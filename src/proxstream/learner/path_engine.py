@@ -63,9 +63,10 @@ class PathLayout:
     def __init__(self, alone: Sequence[Layout]) -> None:
         first = alone[0]
         self.alone, self.parts, self.n_outputs = tuple(alone), first.parts, len(alone)
+        self.reader = first.reader
         self.counts, self.moves_all, self.bias_width = first.counts, first.moves_all, first.bias_width
         self._auto = isinstance(first, AutoLayout)
-        self._shared = int(self._auto and isinstance(first.parts.rule, auto.PerFeature))  # numbers of all models
+        self._shared = int(self._auto and first.parts.rule.sized)  # numbers of all models
         self.width = (first.width - self._shared) * len(alone) + self._shared
         penalties = [layout.parts.penalty for layout in alone]
         self._strengths = path.Strengths(np.array([p.l1 for p in penalties]), np.array([p.l2 for p in penalties]))

@@ -40,7 +40,7 @@ def plan(algorithm: Algorithm, penalty: Penalty, loss: Loss, dtype: Any) -> Plan
     if isinstance(made, str):
         return made
     rule, width = made
-    return Plan(Parts(rule, folded, losses.as_tuple(loss), _for_intercept(rule), penalties.Plain(0.0, 0.0)), width)
+    return Plan(Parts(rule, folded, losses.for_streams(loss), _for_intercept(rule), penalties.Plain(0.0, 0.0)), width)
 
 
 def _for_intercept(rule: Any) -> Any:

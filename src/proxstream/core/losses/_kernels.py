@@ -1,5 +1,9 @@
 """Losses in kernels: named tuples of a loss's parameters; the bodies are those of `proxstream.core.losses`.
 
+Each type is another version of every kernel. What learns from streams asks a loss for its value and slope alone, once
+per row: there the losses of everyday use are one type, `Common`, which carries a code. Solvers ask more often, and get
+the loss itself.
+
 A user's own loss is a separate named tuple type without fields, known to this process only: kernels are compiled for it
 once per process (see `per_process` in `jit.compile`).
 """
@@ -13,7 +17,7 @@ from dataclasses import fields
 from functools import cache
 from inspect import getclosurevars
 from types import FunctionType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -207,6 +211,40 @@ def as_tuple(loss: Loss) -> Any:
         return _custom(loss.value_of, loss.slope_of)()
     kind = TUPLES[type(loss)]
     return kind(*(float(getattr(loss, name)) for name in kind._fields))
+
+
+# -- losses of everyday use, one type ------------------------------------------------------------
+
+
+class Common(NamedTuple):
+    """A loss without parameters by its place in `COMMON`."""
+
+    code: int
+
+
+COMMON = tuple(map(as_tuple, (library.logistic, library.squared, library.hinge)))
+LOGISTIC, SQUARED, HINGE = COMMON
+
+
+@value.of(Common)
+def _(loss, p, y):
+    if loss.code == 0:
+        return value(LOGISTIC, p, y)
+    return value(SQUARED, p, y) if loss.code == 1 else value(HINGE, p, y)
+
+
+@slope.of(Common)
+def _(loss, p, y):
+    if loss.code == 0:
+        return slope(LOGISTIC, p, y)
+    return slope(SQUARED, p, y) if loss.code == 1 else slope(HINGE, p, y)
+
+
+def for_streams(loss: Loss) -> Any:
+    """Return the named tuple that represents `loss` in a kernel that asks for its value and slope alone."""
+    made = as_tuple(loss)
+    kinds = list(map(type, COMMON))
+    return Common(kinds.index(type(made))) if type(made) in kinds else made
 
 
 # -- users' losses -------------------------------------------------------------------------------
