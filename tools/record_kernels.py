@@ -115,7 +115,7 @@ def use_estimators(n: int = 300, d: int = 12) -> None:
     z = X @ w + rng.normal(size=n)
     y, classes = z > 0.0, np.digitize(z, [-1.0, 1.0])
     l1, l2, both = ps.L1(0.01), ps.L2(0.01), ps.ElasticNet(0.01, 0.01)
-    for algorithm in (None, ps.FTRLProximal()):
+    for algorithm in (None, ps.FTRLProximal(), ps.AdaGrad(), ps.RDA()):
         use(ps.StreamClassifier(algorithm=algorithm, penalty=l1), X, y)
     use(ps.StreamClassifier(penalty=l1), X.astype(np.float32), y)
     use(ps.StreamClassifier(penalty=l1), sparse.csr_matrix(X), y)

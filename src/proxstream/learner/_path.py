@@ -22,7 +22,7 @@ from ._finite import CAREFUL, REACH, ROW, are_finite, larger, largest, limit, qu
 from ._loop import STEP, dot, longest
 from ._rules import accumulate, begin, finish, pull, weight
 
-AHEAD = 32  # non-zeros between asking for cells and using them
+AHEAD = 32  # non-zeros beyond a row whose cells are asked for at least, even if the next row is shorter
 LINE = 16  # numbers of a cache line
 
 
@@ -55,7 +55,7 @@ def learn(parts, strengths, rows, model, out, guard):
     """Learn from each row in turn; out (models, rows) gets the predictions made before. For the guard see `_finite`."""
     rule, l1, l2 = parts.rule, strengths.l1, strengths.l2
     state, bias, clock, still = model.state, model.bias, model.clock, model.still
-    models, end, has_bias, number = l1.shape[0], rows.indptr[-1], bias.shape[0] > 0, state.dtype.type
+    models, asked, has_bias, number = l1.shape[0], rows.indptr[0], bias.shape[0] > 0, state.dtype.type
     across = line_length(longest(rows.indptr))
     places, lines = np.zeros(across, np.int64), np.zeros((state.shape[1], across), state.dtype)
     weights, x = np.zeros(across, state.dtype), np.zeros(across, state.dtype)
@@ -64,12 +64,14 @@ def learn(parts, strengths, rows, model, out, guard):
         c = rows.c[i] if rows.c.shape[0] else 1.0
         first, n = rows.indptr[i], rows.indptr[i + 1] - rows.indptr[i]
         apart = begin(parts.bias_rule, parts.free, clock, 0, still, c, bias)
-        find_cells(state, rows.indices, rows.data, first, n, end, places, x)
+        find_cells(state, rows.indices, rows.data, first, n, places, x)
         gather(state, places, n, state.shape[1], lines)
+        until, turn = next_to_ask(rows.indptr, i, asked, models)
         x[n : n + STEP] = 0.0
         m = (n + SQUARE - 1) // SQUARE * SQUARE  # whole vector registers
         loud = careful
         for k in range(models):
+            asked = ask_for_some(state, rows.indices, asked, min(asked + turn, until))
             penalty = with_strengths(parts.penalty, l1[k], l2[k])
             shared = begin(rule, penalty, clock, 0, still, c, state)
             b, cells = 0.0, every_nth(lines, k, models)
@@ -125,20 +127,37 @@ def looked_at(parts, penalty, model, cells, n, k, top):
 
 
 @inlined
-def find_cells(state, indices, data, first, n, end, places, x):
-    """Copy a row's values and the places of its features' cells in the flat state; ask for the cells ahead."""
+def find_cells(state, indices, data, first, n, places, x):
+    """Copy a row's values and the places of its features' cells in the flat state."""
     span, index, values, at, own = state.shape[1], pointer(indices), pointer(data), pointer(places), pointer(x)
-    step = LINE if state.itemsize == 4 else LINE // 2
-    steps = (span + step - 1) // step  # divisions cost more than what they save: once per row
     ask_for_rows(indices, data, first, n)
     for q in range(n):
-        if first + q + AHEAD < end:
-            ahead = span * np.int64(index[first + q + AHEAD])
-            for s in range(steps):
-                prefetch(state, ahead + s * step)
-            prefetch(state, ahead + span - 1)
         at[q] = span * np.int64(index[first + q])
         own[q] = values[first + q]
+
+
+@inlined
+def next_to_ask(indptr, i, asked, models):
+    """Return up to which non-zero cells are asked for while row i is learned, and how many per model.
+
+    Asked for all at once, the cells of a row would wait for each other: a processor fetches few lines at a time.
+    """
+    until = max(indptr[min(i + 2, indptr.shape[0] - 1)], min(indptr[i + 1] + AHEAD, indptr[-1]))
+    return until, (until - asked + models - 1) // models
+
+
+@inlined
+def ask_for_some(state, indices, asked, stop):
+    """Ask for the cells of the non-zeros from `asked` to `stop`; return `stop`."""
+    span, index = state.shape[1], pointer(indices)
+    step = LINE if state.itemsize == 4 else LINE // 2
+    for q in range(asked, stop):
+        cell = span * np.int64(index[q])
+        for s in range(0, span - 1, step):
+            prefetch(state, cell + s)
+        if span % step:  # else cells begin where lines do
+            prefetch(state, cell + span - 1)
+    return stop
 
 
 @inlined
@@ -160,13 +179,11 @@ def gather(state, places, n, columns, lines):
 def scatter(lines, state, places, n, columns):
     """Copy lines back to the first columns of the row's cells."""
     away, at, near, across = pointer(state), pointer(places), pointer(lines), lines.shape[1]
-    whole, full = columns // SQUARE * SQUARE, n // SQUARE * SQUARE
-    for q in range(0, full, SQUARE):
+    whole = columns // SQUARE * SQUARE if n >= SQUARE else 0
+    for start in range(0, n if whole else 0, SQUARE):
+        q = min(start, n - SQUARE)  # the last square begins inside the one before: both write the same there
         for a in range(0, whole, SQUARE):
             scatter_square(near, a * across + q, across, away, at, q, a)
-    for q in range(full, n):
-        for a in range(whole):
-            away[at[q] + a] = near[a * across + q]
     for a in range(whole, columns):
         for q in range(n):
             away[at[q] + a] = near[a * across + q]

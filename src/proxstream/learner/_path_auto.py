@@ -48,7 +48,7 @@ from ._auto import (
 )
 from ._finite import CAREFUL, ROW, magnitude, quiet_step
 from ._loop import longest
-from ._path import find_cells, gather, line_length, scatter, with_strengths
+from ._path import ask_for_some, find_cells, gather, line_length, next_to_ask, scatter, with_strengths
 
 
 class Outgrown(NamedTuple):
@@ -64,7 +64,7 @@ class Outgrown(NamedTuple):
 def learn(parts, strengths, rows, model, out, guard):
     """Learn from each row in turn; out (models, rows) gets the predictions made before. For the guard see `_finite`."""
     rule, state, bias, clocks = parts.rule, model.state, model.bias, model.clock
-    models, end, has_bias, number = clocks.shape[0], rows.indptr[-1], bias.shape[0] > 0, state.dtype.type
+    models, asked, has_bias, number = clocks.shape[0], rows.indptr[0], bias.shape[0] > 0, state.dtype.type
     most, common, nothing = longest(rows.indptr), clocks[0].copy(), number(0.0)
     buffers, units, x = room(most, state.dtype), np.zeros(most + PAD, state.dtype), np.zeros(most + PAD, state.dtype)
     near, across = pointers(buffers), line_length(most)
@@ -76,7 +76,7 @@ def learn(parts, strengths, rows, model, out, guard):
         c = rows.c[n] if rows.c.shape[0] else 1.0
         first, m = rows.indptr[n], rows.indptr[n + 1] - rows.indptr[n]
         row = narrowed(row_of(parts, strengths, clocks[0], 0)[0], state)
-        find_cells(state, rows.indices, rows.data, first, m, end, places, x)
+        find_cells(state, rows.indices, rows.data, first, m, places, x)
         gather(state, places, m, 2 * models, lines)
         larger, size = scale(rule.sized, row, state, places, x, units, buffers, m)
         copy_counts(clocks[0], common)
@@ -84,7 +84,9 @@ def learn(parts, strengths, rows, model, out, guard):
             measure_outgrown(common, units, x, row.one, buffers, outgrown, larger)
         size = measure(rule, pointer(common), larger, size, pointer(rows.data), first, m)
         top = magnitude(nothing)
+        until, turn = next_to_ask(rows.indptr, n, asked, models)
         for k in range(models):
+            asked = ask_for_some(state, rows.indices, asked, min(asked + turn, until))
             clock = clocks[k]
             wide, penalty = row_of(parts, strengths, clock, k)
             row = narrowed(wide, state)
