@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from proxstream.jit import describe
 from proxstream.jit.arguments import flatten
 from proxstream.jit.build import MANIFEST, read_manifest
 from proxstream.jit.compile import Kernel
 from proxstream.learner import _auto, _path_auto
 
 COMPILED_AHEAD = {*read_manifest(MANIFEST)}
-MODULES: tuple[Any, ...] = (_auto, _path_auto)
-PADDED = [module.PAD for module in MODULES]
 
 
 @contextmanager
@@ -32,25 +31,14 @@ def interpreted_kernels(config: pytest.Config, *rooms: str) -> Iterator[None]:
     def interpret(kernel: Any, *arguments: Any) -> Any:
         name = f"{kernel.__module__}.{kernel.__name__}"
         if not name.startswith(always) and (name, flatten(arguments)[0]) in COMPILED_AHEAD:
-            with padding(*PADDED):  # what is compiled now, where wheels are not in use, is kept
-                return call(kernel, *arguments)
-        with np.errstate(all="ignore"), padding(1, 1):
+            return call(kernel, *arguments)
+        with np.errstate(all="ignore"):
             return kernel.py_func(*arguments)
 
     with pytest.MonkeyPatch.context() as patched:
         if not config.getoption("compile_all"):
             patched.setattr(Kernel, "__call__", interpret)
+            # There are no vector registers to fill. But where kernels are compiled meanwhile, theirs count.
+            for module in (_auto, _path_auto) if "compiled ahead" in describe() else ():
+                patched.setattr(module, "PAD", 1)
         yield
-
-
-@contextmanager
-def padding(*sizes: int) -> Iterator[None]:
-    """Let rows of AutoFTRL be padded to other multiples: without vector registers there is nothing to fill."""
-    before = [module.PAD for module in MODULES]
-    try:
-        for module, size in zip(MODULES, sizes, strict=True):
-            module.PAD = size
-        yield
-    finally:
-        for module, size in zip(MODULES, before, strict=True):
-            module.PAD = size

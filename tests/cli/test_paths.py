@@ -60,7 +60,7 @@ def test_a_model_may_replace_the_initial_one(run: Any) -> None:
 def limited(*args: str, stdout: Any = subprocess.PIPE) -> tuple[int, str]:
     """Run a command whose files have at most 1000 bytes; return its code and its stderr."""
     limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))  # noqa: E731
-    words = [sys.executable, "-m", "proxstream", *args]
+    words = [sys.executable, "-B", "-m", "proxstream", *args]  # -B: Python would keep the start of its own files too
     done = subprocess.run(words, stdout=stdout, stderr=subprocess.PIPE, text=True, preexec_fn=limit, check=False)
     return done.returncode, done.stderr
 

@@ -711,7 +711,8 @@ def test_a_full_disk_leaves_nothing_half_written(train: Any, tmp_path: Path) -> 
     before = Path("model.psm").read_bytes()
     limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))  # noqa: E731
     for more in ((), ("--checkpoint", "1")):
-        command = [SCRIPT, "train", "clicks.svm", "-o", "model.psm", "--l1", "0.5", "--quiet", *more]
+        words = ["train", "clicks.svm", "-o", "model.psm", "--l1", "0.5", "--quiet", *more]
+        command = [sys.executable, "-B", "-m", "proxstream", *words]  # -B: Python would keep the start of its own files
         done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, preexec_fn=limit, check=False)
         assert done.returncode == 1
         assert done.stderr.count("\n") == 1
