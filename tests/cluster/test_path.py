@@ -83,6 +83,7 @@ def test_each_strength_is_that_of_a_run_alone(there: Any, files: list[str], word
         assert contents("later.psm") == contents("alone.psm"), strength
 
 
+@pytest.mark.exhaustive
 def test_models_may_have_different_scales(there: Any, tmp_path: Path) -> None:
     """Of a column in large units and small ones, a weak penalty prefers a scale for each, a strong one may not."""
     rng, lines = np.random.default_rng(3), []
@@ -121,6 +122,7 @@ def test_one_lane_is_a_run_without_a_cluster(there: Any, files: list[str], words
     assert headers[0][1] == headers[1][1]
 
 
+@pytest.mark.exhaustive
 def test_the_standard_errors_of_lanes_are_those_of_their_rows(there: Any, tmp_path: Path) -> None:
     """Models that say 0 have losses that are known: sums over lanes whose rows have weights are those of all rows."""
     rng, y = np.random.default_rng(0), []
@@ -138,6 +140,7 @@ def test_the_standard_errors_of_lanes_are_those_of_their_rows(there: Any, tmp_pa
 # ---- strengths by the first rows
 
 
+@pytest.mark.exhaustive
 def test_auto_finds_the_strengths_of_a_single_stream(there: Any, files: list[str]) -> None:
     """In the rows of the first file that are learned, and of the next ones where it is short."""
     Path("short.svm").write_text("".join(Path(files[0]).read_text().splitlines(keepends=True)[:300]))

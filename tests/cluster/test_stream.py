@@ -105,6 +105,7 @@ def test_one_lane_of_files_is_the_local_stream(client, files):
     assert same(found, model)
 
 
+@pytest.mark.default_cases(1)
 @pytest.mark.parametrize(("kind", "scale"), [("wild", "feature"), ("unit", "global")])
 def test_the_default_takes_the_scale_that_a_single_stream_takes(client, rows, kind, scale):
     X, y = rows[0][:6_000], rows[1][:6_000]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,20 +12,31 @@ from scipy.sparse import csr_array, issparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import proxstream as ps
 
-# So strong a penalty that in 200 epochs rows of weight 2 and rows twice give the same model to 1e-7; the tol is below
-# what rounding lets be proved and never reached.
+# The tol is below what rounding lets be proved and never reached.
 PRECISE = {"penalty": ps.L2(1.0), "tol": 1e-14, "max_epochs": 200}
 MODELS = [ps.SDCAClassifier(**PRECISE), ps.SDCARegressor(**PRECISE)]
+
+
+def checks() -> Iterator[tuple[Any, Any]]:
+    """Return scikit-learn's checks, but for those of row weights.
+
+    They compare models to 1e-7, which is more than a gap of a few roundings proves of weights:
+    `test_rows_of_weight_c_are_c_rows` has the bound that it does prove.
+    """
+    for model in MODELS:
+        for estimator, check in estimator_checks_generator(model):
+            if "sample_weight_equivalence" not in check.func.__name__:
+                yield pytest.param(estimator, check, id=f"{estimator!r}-{check.func.__name__}")
 
 
 @pytest.mark.default_cases(40)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@parametrize_with_checks(MODELS)
+@pytest.mark.parametrize(("estimator", "check"), [*checks()])
 def test_scikit_learn_conventions(estimator: Any, check: Any) -> None:
     check(estimator)
 
@@ -46,6 +58,20 @@ def test_two_classes_against_scikit_learn() -> None:
     np.testing.assert_allclose(model.predict_proba(X), other.predict_proba(X), atol=1e-5)
     assert model.dual_coef_.shape == (N,)
     assert model.nnz_ == D
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(("model", "y"), [(MODELS[0], TWO), (MODELS[1], SCORE)], ids=["classes", "numbers"])
+@pytest.mark.parametrize("storage", [np.asarray, csr_array])
+def test_rows_of_weight_c_are_c_rows(model: Any, y: Any, storage: Any) -> None:
+    """The objective is l2-strongly convex: weights are within sqrt(2 gap / l2) of the optimum, which both share."""
+    c = np.random.default_rng(1).integers(0, 4, N)
+    weighted = clone(model).fit(storage(X), y, sample_weight=c)
+    repeated = clone(model).fit(storage(np.repeat(X, c, axis=0)), np.repeat(y, c))
+    gaps = np.array([weighted.duality_gap_, repeated.duality_gap_])
+    assert gaps.max() < 1e-11
+    assert np.linalg.norm(weighted.coef_ - repeated.coef_) <= np.sqrt(2.0 * gaps).sum() + 1e-12
+    assert weighted.primal_ == pytest.approx(repeated.primal_, rel=1e-11)
 
 
 def test_sparse_dense_and_32_bits_agree() -> None:

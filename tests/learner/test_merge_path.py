@@ -53,7 +53,7 @@ def learn_apart(learner: Learner, blocks: list[RowBlock], lanes: int, few: bool)
         sums.apply(engine, sums.add(list(each)))
 
 
-@pytest.mark.default_cases(2)
+@pytest.mark.default_cases(1)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", ALGORITHMS)
 @examples(20)

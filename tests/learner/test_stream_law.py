@@ -66,7 +66,7 @@ def cut(rows: RowBlock, start: int, stop: int) -> RowBlock:
     )
 
 
-@pytest.mark.default_cases(2)
+@pytest.mark.default_cases(1)
 @pytest.mark.parametrize(("name", "dtype", "average"), PLAYS)
 @examples(20)
 @given(seed=st.integers(0, 1000), weighted=st.booleans(), places=cuts)
