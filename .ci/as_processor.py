@@ -20,7 +20,7 @@ import sys
 
 SSE2 = "+64bit +cmov +cx8 +fxsr +mmx +sse +sse2"
 SSE4 = f"{SSE2} +cx16 +sahf +popcnt +sse3 +sse4.1 +sse4.2 +ssse3"
-AVX2 = f"{SSE4} +avx +avx2 +bmi +bmi2 +f16c +fma +lzcnt +movbe +xsave"
+AVX2 = f"{SSE4} +avx +avx2 +bmi +bmi2 +f16c +fma +lzcnt +movbe +xsave"  # as wheels are compiled for
 
 # OpenBLAS's kernels, numba's processor and its features, whether NumPy and glibc may use AVX2 (AVX-512 they may not),
 # and the number of BLAS threads.

@@ -30,7 +30,7 @@ from proxstream.learner.learner import Learner
 
 from ..examples import examples
 
-can_run = not ahead._missing_features() and not any(os.environ.get(name) for name in ahead.OTHER_PROCESSOR)
+can_run = not ahead._missing_features() and not ahead._other_processor()
 pytestmark = pytest.mark.skipif(not can_run, reason="code is compiled ahead for Linux on x86-64-v3 only")
 
 X = np.array([[0.0, 1.5, 0.0], [2.0, 0.0, -1.0]])
@@ -190,9 +190,18 @@ def test_a_lesser_processor_and_the_variables_turn_it_off(built: Path, monkeypat
     monkeypatch.setattr(ahead, "V3", {"avx2", "avx9000"})
     with pytest.raises(ahead.UnusableError, match="lacks avx9000"):
         ahead.Library(built)
-    monkeypatch.setenv("NUMBA_CPU_NAME", "generic")
-    with pytest.raises(ahead.UnusableError, match="NUMBA_CPU_NAME is set"):
+    monkeypatch.undo()
+    features = ahead.TARGET["NUMBA_CPU_FEATURES"]
+    for name, same, another in (
+        ("NUMBA_CPU_NAME", "x86-64-v3", "generic"),
+        ("NUMBA_CPU_FEATURES", ",".join(reversed(features.split(","))), "+sse,+sse2"),
+    ):
+        monkeypatch.setenv(name, same)
         ahead.Library(built)
+        monkeypatch.setenv(name, another)
+        with pytest.raises(ahead.UnusableError, match=f"{name} is set to another"):
+            ahead.Library(built)
+        monkeypatch.delenv(name)
     monkeypatch.setenv("PROXSTREAM_PREBUILD", "0")
     with pytest.raises(ahead.UnusableError, match="PROXSTREAM_PREBUILD is 0"):
         ahead.Library(built)

@@ -7,7 +7,7 @@ the arguments there (`arguments`), the entry calls the kernel and writes what it
 What does not fit is not used, silently, and numba compiles as it would without: code made from other sources, for
 another processor or operating system, in a folder that another user could write to, a version that is not there.
 `proxstream --version --verbose` shows which of these is the case. PROXSTREAM_PREBUILD=0 turns it off, and so do
-numba's own variables for another processor.
+numba's own variables, if they are set to another processor's.
 """
 
 from __future__ import annotations
@@ -37,7 +37,11 @@ FORMAT = 1  # of the index
 # What x86-64-v3 has beyond what every 64-bit processor has, as Linux names it.
 V3 = {"avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe", "xsave"}
 SYSTEM = "linux x86-64-v3"
-OTHER_PROCESSOR = ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES")
+TARGET = {  # the same as numba names it
+    "NUMBA_CPU_NAME": "x86-64-v3",
+    "NUMBA_CPU_FEATURES": "+64bit,+avx,+avx2,+bmi,+bmi2,+cmov,+cx16,+cx8,+f16c,+fma,+fxsr,+lzcnt,+mmx,+movbe,+popcnt,"
+    "+sahf,+sse,+sse2,+sse3,+sse4.1,+sse4.2,+ssse3,+xsave",
+}
 SLOT = 8
 
 
@@ -232,9 +236,8 @@ def _read_index(folder: Path) -> dict[str, Any]:
     """Return the index of a folder, if the code beside it is ours, whole, from these sources and for this processor."""
     if os.environ.get("PROXSTREAM_PREBUILD") == "0":
         raise UnusableError("PROXSTREAM_PREBUILD is 0")
-    for name in OTHER_PROCESSOR:
-        if os.environ.get(name):
-            raise UnusableError(f"{name} is set")
+    if name := _other_processor():
+        raise UnusableError(f"{name} is set to another processor's")
     if not folder.is_dir():
         raise UnusableError("none were compiled when the package was installed")
     for path in (folder, folder / "index.json", folder / "kernels.bin"):
@@ -255,6 +258,12 @@ def _check_owner(path: Path) -> None:
     found = path.stat()
     if found.st_uid not in (0, os.getuid()) or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise UnusableError(f"{path} can be written by other users")
+
+
+def _other_processor() -> str:
+    """Return the variable that makes numba compile for another processor, if one does."""
+    given = {name: os.environ.get(name) or value for name, value in TARGET.items()}
+    return next((name for name in given if {*given[name].split(",")} != {*TARGET[name].split(",")}), "")
 
 
 def _missing_features() -> set[str]:

@@ -23,14 +23,12 @@ from typing import Any
 
 from .. import jit
 from . import sources
-from .ahead import FORMAT, SYSTEM, dimensions, parse
+from .ahead import FORMAT, SYSTEM, TARGET, dimensions, parse
 from .arguments import FORMATS
 
 MANIFEST = Path(__file__).parent / "manifest.txt"
-TARGET = {
-    "NUMBA_CPU_NAME": "x86-64-v3",
-    "NUMBA_CPU_FEATURES": "+64bit,+avx,+avx2,+bmi,+bmi2,+cmov,+cx16,+cx8,+f16c,+fma,+fxsr,+lzcnt,+mmx,+movbe,+popcnt,"
-    "+sahf,+sse,+sse2,+sse3,+sse4.1,+sse4.2,+ssse3,+xsave",
+ENVIRONMENT = {
+    **TARGET,
     "NUMBA_DISABLE_INTEL_SVML": "1",  # a library of vector functions that users may not have
     "PROXSTREAM_PREBUILD": "0",
 }
@@ -147,7 +145,7 @@ def build(folder: Path, manifest: Path = MANIFEST, workers: int | None = None) -
     versions = read_manifest(manifest)
     kernels: dict[str, dict[str, Any]] = {}
     code, done = bytearray(), 0
-    with _environment(TARGET), _pool(workers or os.cpu_count() or 1) as pool:
+    with _environment(ENVIRONMENT), _pool(workers or os.cpu_count() or 1) as pool:
         runtime = pool.submit(compile_runtime)
         for task in as_completed([pool.submit(compile_group, some) for some in group(versions)]):
             for name, types, record, made in task.result():
