@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,6 +11,11 @@ from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+# With `-n`, workers share the cores: threads of BLAS that wait for each other would take them from other workers. NumPy
+# reads this when it is imported, which the next lines do; so do the processes that tests start.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from .browser import open_browser
 from .examples import QUICK, mark_cases
