@@ -16,6 +16,8 @@ from proxstream.data.rowblock import as_block
 
 from ..examples import examples
 
+pytestmark = pytest.mark.interpreted
+
 PENALTIES = [
     ps.L1(0.3),
     ps.L2(0.7),

@@ -18,6 +18,8 @@ from proxstream.data.rowblock import as_block
 from ..examples import examples
 from . import naive_l1
 
+pytestmark = pytest.mark.interpreted
+
 LOSSES = (losses.logistic, losses.squared, losses.squared_hinge, losses.huber(0.7), losses.poisson)
 LOSSES += (losses.gamma, losses.tweedie(1.4))
 PER_FEATURE = np.array([0.05, 0.0, 0.02, 0.01, 0.1, 0.03, 0.0, 0.04, 0.02, 0.05, 0.01, 0.02])

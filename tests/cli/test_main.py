@@ -99,6 +99,7 @@ def test_demo_is_the_same_every_time_but_for_the_seed() -> None:
     assert without_clock(demo(1000, seed=2)) != without_clock(demo(1000))
 
 
+@pytest.mark.exhaustive
 def test_demo_into_a_pipe_is_plain_text_of_a_fixed_width_without_unicode() -> None:
     wide, narrow = (run("demo", "--rows", "40", COLUMNS=n, PYTHONIOENCODING="ascii") for n in ("100", "30"))
     assert narrow.returncode == 0, narrow.stderr

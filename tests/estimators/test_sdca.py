@@ -16,6 +16,8 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import proxstream as ps
 
+pytestmark = pytest.mark.interpreted
+
 # The tol is below what rounding lets be proved and never reached.
 PRECISE = {"penalty": ps.L2(1.0), "tol": 1e-14, "max_epochs": 200}
 MODELS = [ps.SDCAClassifier(**PRECISE), ps.SDCARegressor(**PRECISE)]

@@ -572,7 +572,7 @@ def test_a_bar_on_stderr_when_asked(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.default_cases(1)
 @pytest.mark.compiled
-@pytest.mark.parametrize("model", [ps.StreamClassifier(), ps.StreamClassifier(FTRL, penalty=ps.L1(1e-4))], ids=str)
+@pytest.mark.parametrize("model", [ps.StreamClassifier(FTRL, penalty=ps.L1(1e-4)), ps.StreamClassifier()], ids=str)
 def test_threads_learn_the_same_model_up_to_noise(model: Any) -> None:
     X, y = data(20_000, 200, 3, density=0.1)
     X = sparse.csr_array(X)

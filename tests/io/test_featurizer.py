@@ -20,6 +20,8 @@ from proxstream.io.types import DataError
 from ..examples import examples
 from . import naive_features as naive
 
+pytestmark = pytest.mark.interpreted
+
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12) | st.text("ab C\t\n_é,9", max_size=20)
 ROW = st.fixed_dictionaries(
     {
@@ -80,7 +82,6 @@ def test_tables_as_naive(rows: list[dict[str, Any]], spec: FeatureSpec, cut: int
             assert set(featurizer.named()[bucket]) - {"x", "i"} == set(names) - {"x", "i"}
 
 
-@pytest.mark.interpreted
 @examples(50)
 @given(st.lists(ROW, min_size=1, max_size=6), SPECS)
 def test_however_a_column_is_stored(rows: list[dict[str, Any]], spec: FeatureSpec) -> None:

@@ -66,6 +66,7 @@ def test_there_are_many() -> None:
     assert len(ODD) >= 64
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize("bad", ["stop", pytest.param("skip", marks=pytest.mark.exhaustive)])
 def test_an_odd_file_is_a_model_or_one_line_that_names_it(bad: str, run: Any) -> None:
     for name, text in ODD:

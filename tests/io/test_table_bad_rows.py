@@ -20,6 +20,8 @@ from proxstream.io.features.spec import FeatureSpec
 from ..examples import examples
 from .table_cases import as_arrow, as_parquet, many, read
 
+pytestmark = pytest.mark.interpreted
+
 CSV_FAULTS = [
     (b"1,x,1,u\n", r"3:3: found 'x', expected a finite number in column 'a'"),
     (b"1,nan,1,u\n", r"3:3: found 'nan', expected a finite number in column 'a'"),

@@ -45,6 +45,8 @@ from .table_cases import (
     read,
 )
 
+pytestmark = pytest.mark.interpreted
+
 
 @pytest.mark.default_cases(3)
 @pytest.mark.parametrize("way", WAYS)

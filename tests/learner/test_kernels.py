@@ -151,7 +151,7 @@ EXTREME = {
 }
 
 
-@pytest.mark.default_cases(2)
+@pytest.mark.default_cases(1)
 @pytest.mark.parametrize("name", EXTREME)
 def test_decay_that_ends_an_epoch(name: str) -> None:
     case = EXTREME[name]
@@ -241,6 +241,7 @@ def same(a: dict[str, Any], b: dict[str, Any]) -> bool:
     return a.keys() == b.keys() and all(np.array_equal(a[name], b[name]) for name in a)
 
 
+@pytest.mark.interpreted("core", "learner")
 def test_the_same_rows_in_any_form() -> None:
     X = stream(losses.hinge, Setting(rows=40)).X
     y = np.where(np.arange(40) % 3 == 0, 1.0, -1.0)

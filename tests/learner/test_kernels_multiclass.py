@@ -184,6 +184,7 @@ def test_rows_are_zero_together(index: int) -> None:
 # -- the stream law ------------------------------------------------------------------------------
 
 
+@pytest.mark.interpreted("core", "learner")
 @pytest.mark.default_cases(1)
 @pytest.mark.parametrize(
     ("combination", "dtype"),
@@ -215,6 +216,7 @@ def test_cut_and_resumed_anywhere(combination: Any, dtype: Any, cuts: list[int],
     assert whole.weights()[0].dtype == dtype
 
 
+@pytest.mark.interpreted("core", "learner")
 def test_grown_as_if_always_there() -> None:
     algorithm, penalty, loss = COVERING[1]
     small = sample()
@@ -246,6 +248,7 @@ def test_labels_that_are_no_classes_leave_the_state() -> None:
     assert not machine.arrays()["state"].any()
 
 
+@pytest.mark.interpreted("core", "learner")
 def test_weight_zero_leaves_the_model() -> None:
     machine, rows = naive.engine(*COVERING[1]), sample(weighted=True)
     seen = rows.c > 0.0

@@ -53,6 +53,7 @@ def learn_apart(learner: Learner, blocks: list[RowBlock], lanes: int, few: bool)
         sums.apply(engine, sums.add(list(each)))
 
 
+@pytest.mark.interpreted("core", "learner")
 @pytest.mark.default_cases(1)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", ALGORITHMS)

@@ -42,12 +42,11 @@ PENALTIES: dict[str, Penalty] = {
 }
 LOSSES = ("logistic", "squared", "hinge")
 COMBINATIONS = product(ALGORITHMS, zip(cycle(PENALTIES), (np.float32, np.float64) * 2, strict=False))
-# In the default run: each penalty, loss and type, and mostly kernels that are compiled ahead.
+# In the default run: mostly kernels that are compiled ahead.
 DEFAULT = [
     ("ftrl", "l1", np.float32, "logistic"),
     ("auto", "l2", np.float32, "squared"),
     ("rda, enhanced", "elastic net", np.float64, "logistic"),
-    ("adagrad", "l1, nonnegative", np.float64, "hinge"),
 ]
 REST = [(a, p, t, LOSSES[i % 3]) for i, (a, (p, t)) in enumerate(COMBINATIONS)]
 CASES = [*DEFAULT, *(pytest.param(*case, marks=pytest.mark.exhaustive) for case in REST if case not in DEFAULT)]

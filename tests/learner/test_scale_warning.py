@@ -31,6 +31,7 @@ def test_warns_once_of_unscaled_features(algorithm: Any) -> None:
     assert "use AutoFTRL" in one
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize(
     ("algorithm", "units"),
     [

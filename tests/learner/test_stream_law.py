@@ -116,6 +116,7 @@ def test_growing_in_steps_equals_starting_wide(name: str, seed: int, places: lis
     assert same(narrow.arrays(), wide.arrays())
 
 
+@pytest.mark.interpreted("core", "learner")
 @examples(15)
 @given(seed=st.integers(0, 1000), dtype=st.sampled_from([np.float32, np.float64]))
 def test_dense_rows_and_sparse_rows_are_one_stream(seed: int, dtype: Any) -> None:

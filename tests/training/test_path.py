@@ -39,6 +39,7 @@ def train(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytes
 
 
 @pytest.mark.interpreted("core", "learner")
+@pytest.mark.default_cases(4)
 @pytest.mark.parametrize(
     "options",
     [

@@ -17,6 +17,8 @@ import proxstream as ps
 from proxstream import cli
 from proxstream.models.file import load_model
 
+pytestmark = pytest.mark.interpreted
+
 RNG = np.random.default_rng(5)
 N = 300
 X = np.stack([100.0 + RNG.normal(size=N), RNG.normal(size=N), np.where(RNG.random(N) < 0.3, 0.0, 5.0)], axis=1).round(3)

@@ -317,6 +317,7 @@ def test_rows_of_a_later_pass_are_known_also_after_a_restart(stop: int) -> None:
     same_state(resumed.learner, expected)
 
 
+@pytest.mark.interpreted
 @pytest.mark.default_cases(2)
 @pytest.mark.parametrize(
     ("algorithm", "penalty"),

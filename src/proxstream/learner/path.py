@@ -64,10 +64,10 @@ class PathLearner(Learner):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(500, 20))
     >>> rows = as_block(X, y=np.where(X[:, 0] + rng.logistic(size=500) > 0, 1.0, -1.0))
-    >>> path = PathLearner(ps.FTRLProximal(), "logistic", ps.L1(), strengths=[0.1, 0.03, 0.01], n_features=20)
+    >>> path = PathLearner(ps.AutoFTRL(), "logistic", ps.L1(), strengths=[0.1, 0.03, 0.01], n_features=20)
     >>> path.learn(rows).shape, path.count_nonzero()
-    ((3, 500), array([ 1,  1, 11]))
-    >>> alone = Learner(ps.FTRLProximal(), "logistic", ps.L1(0.03), n_features=20)
+    ((3, 500), array([ 1,  1, 10]))
+    >>> alone = Learner(ps.AutoFTRL(), "logistic", ps.L1(0.03), n_features=20)
     >>> scores = alone.learn(rows)
     >>> np.array_equal(path.model(1).weights()[0], alone.weights()[0])
     True
