@@ -37,9 +37,9 @@ class StreamRegressor(Regresses, StreamEstimator):
         How to learn, such as RDA(gamma=2.0) or "rda(gamma=2)". None is `AutoFTRL()`, which needs no rate and
         does not depend on the units of X and y.
     loss : str or Loss
-        "squared", "absolute", "huber", "epsilon_insensitive", "quantile", "poisson", any of them with parameters as in
-        "quantile(0.9)", or a custom loss. With "poisson", for counts y >= 0, `predict` returns the mean
-        e^(<w, x> + b).
+        "squared", "absolute", "huber", "epsilon_insensitive", "quantile", "poisson", "gamma", "tweedie", any of them
+        with parameters as in "quantile(0.9)", or a custom loss. With "poisson", "gamma" and "tweedie", for counts and
+        amounts, `predict` returns the mean e^(<w, x> + b).
     penalty : Penalty or str, optional
         Psi, such as L1(1e-4) or "l1(1e-4) + nonnegative". None is no penalty.
     passes : int
