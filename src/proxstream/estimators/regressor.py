@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..core.losses import Loss
-from ..core.validation import Array, vector
+from ..core.validation import vector
 from ..data.batches import Batch
 from ..data.offsets import absorbed
 from ..data.rowblock import weights_or_ones
@@ -203,21 +203,3 @@ class StreamRegressor(Regresses, StreamEstimator):
         c = weights_or_ones(batch.c, batch.n_rows)
         shift = float(c @ rows.constants), float(c @ (1.0 - rows.factors))
         return batch._replace(y=rows.y, c=c * rows.factors, shift=shift)
-
-    def predict(self, X: Any, offset: Any = None) -> Array:
-        """Return the predictions, in the units of y.
-
-        Parameters
-        ----------
-        X : array, sparse matrix, frame, RowBlock or what `open_stream` gives
-        offset : array of shape (n_samples,), optional
-            Added to the scores, for the losses poisson, gamma and tweedie.
-
-        Returns
-        -------
-        array of shape (n_samples,)
-        """
-        scores = self._scores(X)
-        if offset is not None:
-            scores = scores + checked_offset(self._learner.loss, offset, len(scores))
-        return np.asarray(self._learner.loss.mean(scores))
