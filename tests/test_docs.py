@@ -106,6 +106,17 @@ def test_every_public_object_has_an_example(name: str) -> None:
     assert ">>>" in documentation(name)
 
 
+@pytest.mark.parametrize("name", [name for name in PUBLIC if name.endswith(("Classifier", "Regressor", "Ranker"))])
+def test_an_estimator_names_every_loss_that_it_takes(name: str) -> None:
+    kinds, text = getattr(ps, name)._kinds, documentation(name)
+    if name.endswith("Ranker"):
+        kinds = ("ranking",)  # and all binary ones, in these words
+    if name.startswith("StreamPath"):
+        text = documentation(name.replace("Path", ""))  # whose parameters they are
+    taken = [loss for loss in map(ps.losses.get, ps.losses.names()) if loss.kind in kinds]
+    assert [loss.name for loss in taken if f'"{loss.name}"' not in text] == []
+
+
 @pytest.mark.parametrize("name", PUBLIC)
 def test_every_public_name_appears_in_the_docs(name: str) -> None:
     pattern = rf"`[^`\n]*\b{re.escape(name)}\b[^`\n]*`"

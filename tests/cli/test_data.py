@@ -63,6 +63,50 @@ def test_a_cache_of_a_table_takes_the_options_of_training(run: Any) -> None:
     assert "good one" in run("inspect", "cached.psm").out
 
 
+# ---- the base of indices
+
+
+@pytest.fixture
+def based(run: Any) -> Any:
+    """The same with models of rows that count from 0 and from 1."""
+    Path("from0.svm").write_text("1 0:1 2:1\n-1 1:1\n")
+    Path("from1.svm").write_text("1 1:1 3:1\n-1 2:1\n")
+    for base in "01":
+        assert run("train", f"from{base}.svm", "-o", f"{base}.psm", "-q") == (0, "", "")
+    return run
+
+
+def test_training_continues_with_rows_of_the_same_base_only(based: Any) -> None:
+    found = "from0.svm:1:3: found the index 0, expected an index of at least 1, as in training\n"
+    assert based("train", "from0.svm", "-i", "1.psm", "-o", "m.psm", "-q") == (1, "", found)
+    assert based("train", "from1.svm", "-i", "1.psm", "-o", "m.psm", "-q") == (0, "", "")
+    assert based("predict", "m.psm", "from0.svm").err == found
+    assert based("train", "from0.svm", "-i", "1.psm", "-o", "m.psm", "-q", "--zero-based") == (0, "", "")
+    assert based("predict", "m.psm", "from0.svm").code == 0
+
+
+def test_a_model_that_counts_from_0_does_so_after_rows_without_index_0(based: Any) -> None:
+    assert based("train", "from1.svm", "-i", "0.psm", "-o", "m.psm", "-q") == (0, "", "")
+    assert based("predict", "m.psm", "from0.svm").code == 0
+    assert based("train", "from1.svm", "-o", "m.psm", "-q", "--zero-based") == (0, "", "")
+    assert based("predict", "m.psm", "from0.svm").code == 0
+
+
+def test_the_base_cannot_be_changed_when_training_continues(based: Any) -> None:
+    assert based("train", "from1.svm", "-o", "m.psm", "-q", "--one-based") == (0, "", "")
+    reported = "m.psm: was trained with --one-based, which cannot be changed\n"
+    assert based("train", "from1.svm", "-i", "m.psm", "-o", "n.psm", "--zero-based") == (1, "", reported)
+    done = based("train", "from1.svm", "-i", "0.psm", "-o", "n.psm", "--one-based")
+    assert (done.code, done.err.partition(":")[2][:28]) == (2, " --one-based cannot be chang")
+
+
+def test_a_certified_model_remembers_the_base(based: Any) -> None:
+    options = ("--algorithm", "certified", "--l2", "0.1", "-q")
+    for base in "01":
+        assert based("train", f"from{base}.svm", "-o", "m.psm", *options) == (0, "", "")
+        assert based("predict", "m.psm", "from0.svm").code == int(base)
+
+
 # ---- labels
 
 
@@ -79,6 +123,21 @@ def test_a_table_without_a_label_lists_its_columns(ending: str, run: Any) -> Non
     done = run("evaluate", "m.psm", "new.csv")
     assert (done.code, done.out) == (1, "")
     assert done.err == "new.csv: found no column 'click' for the label, expected one of 'site', 'price'\n"
+
+
+def test_a_wide_table_without_a_label_shows_its_last_column(run: Any) -> None:
+    Path("wide.csv").write_text(",".join([*(f"x{i}" for i in range(29)), "outcome"]) + "\n" + ",".join("1" * 30) + "\n")
+    done = run("train", "wide.csv", "-o", "m.psm")
+    assert done.err.startswith("wide.csv: found no column 'label', expected one of 'x0', ")
+    assert done.err.endswith(", 20 more, 'outcome'\n")
+
+
+@pytest.mark.parametrize("loss", ["poisson", "gamma"])
+def test_a_label_that_a_loss_of_amounts_rejects_names_what_it_accepts(loss: str, run: Any) -> None:
+    Path("amounts.csv").write_text("label,x\n1,1\n-1,2\n")
+    done = run("train", "amounts.csv", "-o", "m.psm", "-q", "--loss", loss, "--no-standardize", "-b", "10")
+    expected = ps.losses.get(loss).labels
+    assert (done.code, done.err) == (1, f"amounts.csv:3:1: found the label -1, expected {expected}\n")
 
 
 def test_labels_that_mix_minus_one_and_zero_are_reported(run: Any) -> None:

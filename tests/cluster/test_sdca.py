@@ -217,9 +217,10 @@ def test_workers_do_what_this_process_does(client: Client) -> None:
     proof = ps.certificate(model.to_local(), X, SIGNS, sample_weight=C)
     assert proof.primal == pytest.approx(model.primal_, rel=1e-12)
     assert proof.gap <= 1.01 * model.duality_gap_ + 1e-12
-    for method in ("predict", "decision_function", "predict_proba"):
+    for method in ("predict", "decision_function", "predict_proba", "predict_log_proba"):
         said = getattr(model, method)(dask_rows()[0])
         np.testing.assert_array_equal(said.compute(), getattr(model, method)(X))
+    assert model.score(*dask_rows()) == model.score(X, SIGNS, C)
 
 
 @pytest.mark.exhaustive

@@ -29,6 +29,18 @@ def objective(theta: Any, c: Any) -> float:
     return float(np.average(np.exp(p) - COUNTS * p, weights=c) + 0.5 * LAM * theta[:4] @ theta[:4])
 
 
+class Rates(type(ps.losses.poisson)):
+    """A new loss with a log link."""
+
+    name = "rates"
+
+
+def test_a_loss_says_itself_whether_it_takes_an_offset() -> None:
+    y, o = np.array([3.0, 0.0]), np.log([2.0, 0.5])
+    for found, expected in zip(absorbed(Rates(), y, o), absorbed(ps.losses.poisson, y, o), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("kind", [ps.CertifiedRegressor, ps.SDCARegressor])
 def test_batch_estimators_solve_the_problem_with_the_offset(kind: Any, weighted: bool) -> None:

@@ -76,7 +76,7 @@ def test_precision_and_recall_are_scikit_learns(seed: int) -> None:
 def test_calibration_is_scikit_learns() -> None:
     rng = np.random.default_rng(5)
     scores = middles(SCORE_BITS)[rng.choice(bins(np.array([-3.0, 3.0]), SCORE_BITS)[0] + np.arange(1500), 1000, False)]
-    p = curves.probability(scores)
+    p = losses.logistic.probabilities(scores)
     y = np.where(rng.random(1000) < p**1.3, 1.0, -1.0)
     share, mean = sk_calibration.calibration_curve(y > 0, p, n_bins=10, strategy="quantile")
     for ours in (curves.calibration(counts(scores, y)), _metrics(scores, y).calibration()):

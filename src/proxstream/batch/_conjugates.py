@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.losses._kernels import TUPLES, slope, value
+from ..core.losses._kernels import TUPLES, slope
 from ..jit.compile import compiled, generic, inlined
 
 FAR = 1e300  # a prediction so far out that the slope there is the limit
@@ -70,15 +70,6 @@ def add_row_matrix(rows, a, v):
             j = rows.indices[q]
             for k in range(a.shape[1]):
                 v[j, k] += a[i, k] * rows.data[q]
-
-
-@compiled
-def loss_sum(loss, p, y, c):
-    """Return sum_i c_i phi(p_i, y_i); an empty c is all ones."""
-    total = 0.0
-    for i in range(p.shape[0]):
-        total += (c[i] if c.shape[0] else 1.0) * value(loss, p[i], y[i])
-    return total
 
 
 @compiled

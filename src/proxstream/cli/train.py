@@ -15,7 +15,7 @@ from click import Option, UsageError
 from .command import Command, command, known_options, unknown
 from .common import check_places, feature_options
 from .errors import Stopped, usage
-from .options import BAD_ROWS, DATA, FEATURES, FILE, FILE_NAME, FORMAT, MAX_FEATURES, ONE_BASED, REPORT
+from .options import BAD_ROWS, DATA, FEATURES, FILE, FILE_NAME, FORMAT, MAX_FEATURES, REPORT
 from .page import TrainingPage, check_report
 from .progress import ProgressReport
 
@@ -115,7 +115,7 @@ OPTIONS = {
         FORMAT,
         Option(["--passes"], default=1, metavar="N", help="Passes over the data."),
         Option(["--shuffle-buffer"], default=0, metavar="ROWS", help="Shuffle windows of so many rows; see --seed."),
-        ONE_BASED,
+        Option(["--one-based/--zero-based"], default=None, help="svmlight: index base. [default: --zero-based]"),
         MAX_FEATURES,
         *BAD_ROWS,
     ],
@@ -231,7 +231,9 @@ def _config(files: list[str], parameters: dict[str, str | bool], options: dict[s
         features = FeatureSpec(**feature_options(options))
         values = {name: options[name] for name in TrainConfig.__dataclass_fields__ if name in options}
         values |= {"data": tuple(files), "features": features, "parameters": parameters}
-        values |= {"zero_based": not options["one_based"], "intercept": not options["no_intercept"]}
+        one_based = options["one_based"]
+        values |= {"zero_based": not one_based, "min_index": None if one_based is None else 0}
+        values |= {"intercept": not options["no_intercept"]}
         values |= {"classes": parse_classes(options["classes"]) if options["classes"] else ()}
         values |= {"class_weight": parse_class_weights(options["class_weight"])}
         values |= {"l1": parse_strengths(options["l1"])}
@@ -324,7 +326,8 @@ def _initial(config: TrainConfig, given: set[str]) -> tuple[TrainConfig, Learner
     """Return the model to continue from, if there is one, and the configuration with its settings."""
     if config.initial is None:
         return config, None
-    for name in sorted(given - set(WITH_INITIAL)):
+    from_zero = {"one_based"} if config.min_index == 0 and config.zero_based else set()  # --zero-based
+    for name in sorted(given - set(WITH_INITIAL) - from_zero):
         raise UsageError(f"{_option(name)} cannot be changed together with --initial: it is taken from the model")
     return config.continue_initial()
 

@@ -1,21 +1,15 @@
-"""Clients of Dask clusters, reductions over results on the workers, and lazy predictions of dask collections."""
+"""Clients of Dask clusters, and reductions over results on the workers."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
-from uuid import uuid4
 
 import dask
-import dask.array as da
-import numpy as np
 from distributed import Client, Future, LocalCluster
 
 from ..core import validation as _checks
-from ..core.validation import Array
-from ..models import file as modelfile
 
 # A worker that died is restarted; on a busy machine that takes longer than the default of 15 s.
 PATIENT = {"distributed.deploy.lost-worker-timeout": "10 minutes"}
@@ -69,45 +63,3 @@ def tree(client: Client, add: Callable[[list[Any]], Any], futures: Sequence[Futu
         futures = [client.submit(add, group, key=f"{key}-{level}-{i}") for i, group in enumerate(groups)]
         level += 1
     return futures[0]
-
-
-# ---- predictions of collections
-
-
-def is_lazy(X: Any) -> bool:
-    """Return whether X is a dask array or data frame."""
-    return (
-        bool(dask.is_dask_collection(X))
-        and hasattr(X, "to_delayed")
-        and hasattr(X, "dtypes" if _is_frame(X) else "chunks")
-    )
-
-
-def _is_frame(X: Any) -> bool:
-    return hasattr(X, "columns")
-
-
-def predict_lazily(model: Any, X: Any, method: str, width: int, dtype: Any) -> da.Array:
-    """Return a method of a fitted local model on X as a dask array of `width` columns, or a vector (0); not computed.
-
-    Over the network: the weights of the model, once to each worker that computes a partition.
-    """
-    frozen = modelfile.unpack(*modelfile.pack(model, weights_only=True))
-    shared = dask.delayed(frozen, name=f"proxstream-model-{uuid4().hex}", traverse=False)
-    if _is_frame(X):
-        blocks, sizes = X.to_delayed(), [math.nan] * X.npartitions
-    else:
-        X = X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
-        blocks, sizes = X.to_delayed().ravel(), X.chunks[0]
-    predict = dask.delayed(_predict_block, pure=True)
-    made = [
-        da.from_delayed(predict(shared, block, method), (size, *([width] if width else [])), dtype=dtype)
-        for block, size in zip(blocks, sizes, strict=True)
-    ]
-    return da.concatenate(made, allow_unknown_chunksizes=True)
-
-
-def _predict_block(model: Any, block: Any, method: str) -> Array:
-    if len(block) if _is_frame(block) else block.shape[0]:
-        return np.asarray(getattr(model, method)(block))
-    return np.asarray(getattr(model, method)(np.zeros((1, model.n_features_in_))))[:0]

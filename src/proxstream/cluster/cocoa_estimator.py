@@ -24,7 +24,7 @@ from ..data.rowblock import RowBlock, as_block
 from ..estimators.sdca import _SDCA
 from . import cocoa
 from .checkpoint import CocoaCheckpoint, cocoa_settings
-from .client import connect, is_lazy, predict_lazily, tree
+from .client import connect, tree
 from .cocoa import DataSums, Job
 from .cocoa_run import Outcome, Run
 from .partitions import Partitions, batches, to_row_block
@@ -204,10 +204,8 @@ class DaskSDCABase(_SDCA):
         local._solutions = []
         return local
 
-    def _predict(self, X: Any, method: str, width: int = 0, dtype: Any = np.float64) -> Any:
-        """Return predictions of the local model; for a dask array or frame, a dask array."""
-        local = self.to_local(dual=False)
-        return predict_lazily(local, X, method, width, dtype) if is_lazy(X) else getattr(local, method)(X)
+    def _to_predict(self) -> Any:
+        return self.to_local(dual=False)
 
 
 class At(NamedTuple):

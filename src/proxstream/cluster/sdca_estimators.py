@@ -5,22 +5,21 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
 from ..core import validation as _checks
 from ..core.losses import Loss
 from ..core.validation import Array
 from ..estimators import SDCAClassifier, SDCARegressor
 from ..estimators._batch import DEFAULT_PENALTY, BatchClassifier, BatchRegressor
-from ..estimators._classifier import has_probabilities
+from ..estimators._classifier import loss_of_classes
 from ..estimators._params import PenaltyLike
 from .cocoa_estimator import DaskSDCABase, at_client
 from .labels import ClassEncoder, TargetCheck
+from .lazy_predictions import LazyClassifier, LazyRegressor
 from .partitions import make_partitions, survey
 
 
-class DaskSDCAClassifier(BatchClassifier, DaskSDCABase):
+class DaskSDCAClassifier(LazyClassifier, BatchClassifier, DaskSDCABase):
     """`SDCAClassifier` on a cluster: CoCoA+ over blocks of rows that stay on Dask's workers.
 
     It minimizes the same objective,
@@ -132,7 +131,7 @@ class DaskSDCAClassifier(BatchClassifier, DaskSDCABase):
                 known = np.unique(np.asarray(classes))
             if len(known) < 2:
                 raise ValueError(f"a classifier needs at least 2 classes, got {known.tolist()}")
-            loss = self._twin(len(known))
+            loss = loss_of_classes(self._loss(), len(known), self.multi_class)
             if loss.kind != "binary":
                 raise ValueError(
                     f"{len(known)} classes on a cluster need a binary loss and multi_class='one_vs_rest', got "
@@ -143,49 +142,6 @@ class DaskSDCAClassifier(BatchClassifier, DaskSDCABase):
         self.classes_ = known
         return self
 
-    def decision_function(self, X: Any) -> Any:
-        """Return the scores; for a dask array or frame a dask array, computed on demand.
-
-        Parameters
-        ----------
-        X : as of `SDCAClassifier`, or dask array or data frame
-
-        Returns
-        -------
-        array of shape (n_samples,) for two classes, above 0 for classes_[1]; else (n_samples, n_classes)
-        """
-        check_is_fitted(self)
-        return self._predict(X, "decision_function", len(self.classes_) if len(self.classes_) > 2 else 0)
-
-    def predict(self, X: Any) -> Any:
-        """Return the class of the best score; for a dask array or frame a dask array.
-
-        Parameters
-        ----------
-        X : as of `SDCAClassifier`, or dask array or data frame
-
-        Returns
-        -------
-        array of shape (n_samples,)
-        """
-        check_is_fitted(self)
-        return self._predict(X, "predict", 0, self.classes_.dtype)
-
-    @available_if(has_probabilities)  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any) -> Any:
-        """Return the probability of each class; for a dask array or frame a dask array.
-
-        Parameters
-        ----------
-        X : as of `SDCAClassifier`, or dask array or data frame
-
-        Returns
-        -------
-        array of shape (n_samples, n_classes)
-        """
-        check_is_fitted(self)
-        return self._predict(X, "predict_proba", len(self.classes_))
-
     def _class_weights(self, classes: Array, counts: Array) -> Array | None:
         if self.class_weight is None:
             return None
@@ -195,7 +151,7 @@ class DaskSDCAClassifier(BatchClassifier, DaskSDCABase):
         return np.array([float(self.class_weight.get(label, 1.0)) for label in classes.tolist()])
 
 
-class DaskSDCARegressor(BatchRegressor, DaskSDCABase):
+class DaskSDCARegressor(LazyRegressor, BatchRegressor, DaskSDCABase):  # type: ignore[misc]
     """`SDCARegressor` on a cluster: CoCoA+ over blocks of rows that stay on Dask's workers.
 
     The objective and the certificate are those of `SDCARegressor`; the solver is that of `DaskSDCAClassifier`.
@@ -263,16 +219,3 @@ class DaskSDCARegressor(BatchRegressor, DaskSDCABase):
         parts, loss = make_partitions(X, y, sample_weight, **reading), self._loss()
         with at_client(self.client) as at:
             return self._solve_all(parts, loss, TargetCheck(loss), [None], at)
-
-    def predict(self, X: Any) -> Any:  # type: ignore[override]
-        """Return the predict_blocks numbers; for a dask array or frame a dask array.
-
-        Parameters
-        ----------
-        X : as of `SDCARegressor`, or dask array or data frame
-
-        Returns
-        -------
-        array of shape (n_samples,)
-        """
-        return self._predict(X, "predict")

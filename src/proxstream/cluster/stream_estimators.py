@@ -9,11 +9,9 @@ from __future__ import annotations
 import os
 from typing import Any, Self
 
-import dask
 import numpy as np
 from distributed import Client
 from sklearn.utils.class_weight import compute_class_weight
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 
 from ..core import validation as _checks
@@ -22,16 +20,16 @@ from ..core.losses import Loss
 from ..core.penalties import Penalty
 from ..core.validation import Array
 from ..data.batches import Batch
-from ..estimators._classifier import has_probabilities
 from ..estimators.classifier import StreamClassifier
 from ..estimators.regressor import StreamRegressor
-from .client import connect, is_lazy, predict_lazily
+from .client import connect
 from .labels import ClassEncoder, TargetCheck
+from .lazy_predictions import LazyClassifier, LazyRegressor
 from .partitions import Partitions, Survey, make_partitions
 from .stream_fitting import DaskStreamBase, survey_if_needed
 
 
-class DaskStreamClassifier(DaskStreamBase, StreamClassifier):
+class DaskStreamClassifier(LazyClassifier, DaskStreamBase, StreamClassifier):
     """A sparse linear classifier that learns on a Dask cluster, in rounds.
 
     It follows the minimizer of
@@ -95,6 +93,8 @@ class DaskStreamClassifier(DaskStreamBase, StreamClassifier):
     References: L. Xiao, Dual averaging methods for regularized stochastic learning and online optimization, 2010;
     J. Duchi, A. Agarwal, M. Wainwright, Dual averaging for distributed optimization, 2012.
     """
+
+    _local = StreamClassifier
 
     def __init__(
         self,
@@ -193,97 +193,8 @@ class DaskStreamClassifier(DaskStreamBase, StreamClassifier):
             weights = compute_class_weight(class_weight, classes=self.classes_, y=self.classes_)
         return ClassEncoder(self.classes_, self._learner.n_outputs > 1, weights)
 
-    def to_local(self) -> StreamClassifier:
-        """Return the model as a `StreamClassifier`, which shares the learner and needs no cluster.
 
-        Returns
-        -------
-        StreamClassifier
-        """
-        return self._local(StreamClassifier)  # type: ignore[no-any-return]
-
-    # ---- predicting
-
-    def decision_function(self, X: Any) -> Any:
-        """Return the scores; for a dask array or frame a dask array, computed on demand.
-
-        Parameters
-        ----------
-        X : as of `StreamClassifier`, or dask array or data frame
-
-        Returns
-        -------
-        array of shape (n_samples,) for two classes, above 0 for classes_[1]; else (n_samples, n_classes)
-        """
-        width = self._fitted("decision_function").n_outputs
-        return self._predict(X, "decision_function", width if width > 1 else 0)
-
-    def predict(self, X: Any) -> Any:
-        """Return the class of the best score; for a dask array or frame a dask array.
-
-        Parameters
-        ----------
-        X : as of `StreamClassifier`, or dask array or data frame
-
-        Returns
-        -------
-        array of shape (n_samples,)
-        """
-        self._fitted("predict")
-        return self._predict(X, "predict", 0, self.classes_.dtype)
-
-    @available_if(has_probabilities)  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any) -> Any:
-        """Return the probability of each class; for a dask array or frame a dask array.
-
-        Parameters
-        ----------
-        X : as of `StreamClassifier`, or dask array or data frame
-
-        Returns
-        -------
-        array of shape (n_samples, n_classes)
-        """
-        return self._predict(X, "predict_proba", len(self.classes_))
-
-    @available_if(has_probabilities)  # type: ignore[untyped-decorator]
-    def predict_log_proba(self, X: Any) -> Any:
-        """Return the logarithm of each class's probability; for a dask array or frame a dask array.
-
-        Parameters
-        ----------
-        X : as of `StreamClassifier`, or dask array or data frame
-
-        Returns
-        -------
-        array of shape (n_samples, n_classes)
-        """
-        return self._predict(X, "predict_log_proba", len(self.classes_))
-
-    def _predict(self, X: Any, method: str, width: int, dtype: Any = np.float64) -> Any:
-        local = self.to_local()
-        return predict_lazily(local, X, method, width, dtype) if is_lazy(X) else getattr(local, method)(X)
-
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Return the accuracy. For dask collections, predictions and labels are sent to the client, rows are not.
-
-        Parameters
-        ----------
-        X, y, sample_weight
-
-        Returns
-        -------
-        float
-        """
-        from sklearn.metrics import accuracy_score
-
-        if y is None:  # a stream has its own labels
-            return float(self.to_local().score(X))
-        y, predicted, sample_weight = dask.compute(y, self.predict(X), sample_weight)
-        return float(accuracy_score(y, predicted, sample_weight=sample_weight))
-
-
-class DaskStreamRegressor(DaskStreamBase, StreamRegressor):
+class DaskStreamRegressor(LazyRegressor, DaskStreamBase, StreamRegressor):  # type: ignore[misc]
     """A sparse linear regression that learns on a Dask cluster, in rounds.
 
     It is `StreamRegressor` in lanes that run in parallel, as in `DaskStreamClassifier`; parameters and attributes are
@@ -297,6 +208,8 @@ class DaskStreamRegressor(DaskStreamBase, StreamRegressor):
 
     Reference: L. Xiao, Dual averaging methods for regularized stochastic learning and online optimization, 2010.
     """
+
+    _local = StreamRegressor
 
     def __init__(
         self,
@@ -356,45 +269,3 @@ class DaskStreamRegressor(DaskStreamBase, StreamRegressor):
             else:
                 self._check_features(parts)
             return self._learn_partitions(client, parts, TargetCheck(self._learner.loss), [list(range(len(parts)))])
-
-    def to_local(self) -> StreamRegressor:
-        """Return the model as a `StreamRegressor`, which shares the learner and needs no cluster.
-
-        Returns
-        -------
-        StreamRegressor
-        """
-        return self._local(StreamRegressor)  # type: ignore[no-any-return]
-
-    def predict(self, X: Any) -> Any:  # type: ignore[override]
-        """Return the predictions, in the units of y; for a dask array or frame a dask array.
-
-        Parameters
-        ----------
-        X : as of `StreamRegressor`, or dask array or data frame
-
-        Returns
-        -------
-        array of shape (n_samples,)
-        """
-        self._fitted("predict")
-        local = self.to_local()
-        return predict_lazily(local, X, "predict", 0, np.float64) if is_lazy(X) else local.predict(X)
-
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:  # type: ignore[override]
-        """Return R^2. For dask collections, predictions and labels are sent to the client, rows are not.
-
-        Parameters
-        ----------
-        X, y, sample_weight
-
-        Returns
-        -------
-        float
-        """
-        from sklearn.metrics import r2_score
-
-        if y is None:  # a stream has its own labels
-            return float(self.to_local().score(X))
-        y, predicted, sample_weight = dask.compute(y, self.predict(X), sample_weight)
-        return float(r2_score(y, predicted, sample_weight=sample_weight))

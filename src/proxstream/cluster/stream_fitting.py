@@ -30,6 +30,7 @@ CLUSTER_PARAMETERS = ("rows_per_round", "lanes", "client", "checkpoint")
 class DaskStreamBase(StreamEstimator):
     """What both estimators share."""
 
+    _local: type[StreamEstimator]
     rows_per_round: int | None
     lanes: int | None
     client: Any
@@ -113,23 +114,20 @@ class DaskStreamBase(StreamEstimator):
         if parts.n_features is not None and not parts.from_files and parts.n_features != self.n_features_in_:
             raise ValueError(f"X has {parts.n_features} features, but the model has {self.n_features_in_}")
 
-    def _local(self, cls: type[StreamEstimator]) -> Any:
-        params = {name: value for name, value in self.get_params(deep=False).items() if name not in CLUSTER_PARAMETERS}
-        model = cls(**params)
-        own = vars(self)
-        for name in ("_learner", "_sparse", "n_features_in_", "feature_names_in_", "classes_"):
-            if name in own:
-                setattr(model, name, own[name])
-        return model
-
     def to_local(self) -> Any:
-        """Return the model as a local estimator, which shares the learner and needs no cluster.
+        """Return the model as a `StreamClassifier` or `StreamRegressor`, which shares the learner and needs no cluster.
 
         Returns
         -------
         StreamClassifier or StreamRegressor
         """
-        raise NotImplementedError
+        params = {name: value for name, value in self.get_params(deep=False).items() if name not in CLUSTER_PARAMETERS}
+        model = self._local(**params)
+        own = vars(self)
+        for name in ("_learner", "_sparse", "n_features_in_", "feature_names_in_", "classes_"):
+            if name in own:
+                setattr(model, name, own[name])
+        return model
 
     def __proxstream_as__(self) -> Any:
         return self.to_local()

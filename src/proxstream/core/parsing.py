@@ -17,15 +17,16 @@ from functools import reduce
 from operator import add
 from typing import Any
 
-from . import losses, penalties
+from . import penalties
 from .algorithms import ALGORITHMS, Algorithm, AutoFTRL, rates
 from .geometries import Entropy, Euclidean, Geometry, PNorm
+from .losses.base import LOSSES
 from .penalties import PENALTIES, Penalty, Sum
 
 REGISTRIES: dict[str, Mapping[str, Any]] = {
     "algorithm": ALGORITHMS,
     "penalty": {**PENALTIES, "sum": Sum},
-    "loss": {name: type(getattr(losses, name)) for name in losses.names()},
+    "loss": {name: type(loss) for name, loss in LOSSES.items()},
     "geometry": {"euclidean": Euclidean, "pnorm": PNorm, "entropy": Entropy},
     "rate": {
         "constant": rates.Constant,

@@ -103,8 +103,7 @@ class BinaryMetrics(BinaryTally):
         c = weights_or_ones(c, len(y))
         self._mean.add(np.asarray(self._loss.value(scores, y)), c)
         if self._likely:
-            with np.errstate(over="ignore"):
-                p = 1.0 / (1.0 + np.exp(-scores))
+            p = self._loss.probabilities(scores)
             np.add.at(self.probabilities, bins(scores, SCORE_BITS), c * p)
             self._brier += float(c @ (p - (y > 0.0)) ** 2)
         if self._mean.rows <= self._room:

@@ -1,7 +1,7 @@
 """Offsets of losses with a log link: the score of a row is <w, x> + b + o, with o given, such as a log exposure.
 
-Let e = exp(o), and q the power of the mean that the variance grows with: 1 for Poisson, 2 for gamma, `power` for
-Tweedie. Each of these losses satisfies
+Let e = exp(o), and q = `loss.variance_power`, the power of the mean that the variance grows with: 1 for Poisson, 2 for
+gamma, `power` for Tweedie. Each of these losses satisfies
 
     phi(p + o, y) = e^(2-q) phi(p, y / e) + const                                                           (1)
 
@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.losses import Loss
+from ..core.losses.base import LOSSES
 from ..core.penalties import Penalty
 from ..core.validation import Array
 from .rowblock import RowBlock
@@ -55,10 +56,11 @@ def absorb_offset(loss: Loss, rows: RowBlock, o: Array) -> RowBlock:
 
 def variance_power(loss: Loss) -> float:
     """Return q of a loss; a ValueError where it takes no offset."""
-    power = {"poisson": 1.0, "gamma": 2.0, "tweedie": getattr(loss, "power", None)}.get(loss.name)
-    if power is None:
-        raise ValueError(f"offset is for the losses poisson, gamma and tweedie, whose mean is e^score, got {loss}")
-    return power
+    if loss.variance_power is None:
+        *others, last = (name for name, one in LOSSES.items() if one.variance_power is not None)
+        able = f"{', '.join(others)} and {last}"
+        raise ValueError(f"offset is for the losses {able}, whose mean is e^score, got {loss}")
+    return loss.variance_power
 
 
 def needs_no_penalty(loss: Loss, penalty: Penalty) -> bool:

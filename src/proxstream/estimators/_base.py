@@ -14,7 +14,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_array, check_random_state, column_or_1d
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..core import losses, validation as _checks
+from ..core import validation as _checks
 from ..core.algorithms import Algorithm
 from ..core.losses import Loss
 from ..core.parsing import as_algorithm, as_penalty
@@ -45,45 +45,20 @@ NOT_STORED = ("callbacks", "features")  # parameters that a model file leaves ou
 class StreamEstimator(NamedColumns):
     """A linear model that learns from matrices and streams; subclasses define what labels mean."""
 
-    _kinds: tuple[str, ...]  # of losses that the estimator takes
     _ranks = False  # whether rows come with a qid
     _learner: Learner
     history_: list[PassRecord]
 
-    def __init__(
-        self,
-        algorithm: AlgorithmLike = None,
-        loss: Loss | str = "logistic",
-        penalty: PenaltyLike = None,
-        passes: int = 1,
-        shuffle: bool = False,
-        average: bool = False,
-        fit_intercept: bool = True,
-        n_threads: int = 1,
-        random_state: Any = None,
-        verbose: int = 0,
-        callbacks: Any = None,
-        features: Any = None,
-    ) -> None:
-        self.algorithm = algorithm
-        self.loss = loss
-        self.penalty = penalty
-        self.passes = passes
-        self.shuffle = shuffle
-        self.average = average
-        self.fit_intercept = fit_intercept
-        self.n_threads = n_threads
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callbacks = callbacks
-        self.features = features
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.target_tags.required = True
-        tags.non_deterministic = self.n_threads != 1
-        return tags
+    algorithm: AlgorithmLike
+    penalty: PenaltyLike
+    passes: int
+    shuffle: bool
+    average: bool
+    fit_intercept: bool
+    random_state: Any
+    verbose: int
+    callbacks: Any
+    features: Any
 
     # ---- the model, read back
 
@@ -299,12 +274,10 @@ class StreamEstimator(NamedColumns):
         """Return the progressive loss that a progress bar shows."""
         return self._learner.progressive_loss
 
-    def _loss(self) -> Loss:
-        loss = losses.get(self.loss)
-        if loss.kind not in self._kinds:
-            named = [name for name in losses.names() if losses.get(name).kind in self._kinds]
-            raise ValueError(f"the loss of {type(self).__name__} must be one of {', '.join(named)}, got {loss}")
-        return loss
+    @property
+    def _fitted_loss(self) -> Loss:
+        """The loss that has been learned."""
+        return self._learner.loss
 
     @contextmanager
     def _kept_if_refused(self) -> Iterator[None]:

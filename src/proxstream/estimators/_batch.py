@@ -29,7 +29,7 @@ from ..batch import Problem, Record, Solution
 from ..batch.adapters import LinearModel
 from ..batch.centring import centred, outward
 from ..batch.problem import shortfall, watching
-from ..core import losses, validation as _checks
+from ..core import validation as _checks
 from ..core.losses import Loss
 from ..core.parsing import as_penalty
 from ..core.penalties import L2, Penalty
@@ -38,14 +38,13 @@ from ..data.batches import check_weights, checked_matrix
 from ..data.labels import LabelEncoder, class_weighted, one_vs_rest
 from ..data.offsets import WithoutOffset, absorbed
 from ..data.rowblock import RowBlock, as_block, weights_or_ones
-from ._classifier import Classifies
+from ._classifier import Classifies, loss_of_classes
 from ._params import Composed, PenaltyLike
 from ._progress import check_callbacks, stops
 from ._regressor import Regresses, checked_offset
 from ._rows import block_scores, is_stream
 from ._serialization import Stored
 from ._top_features import LinearModelMixin
-from .classifier import TWINS
 
 DEFAULT_PENALTY = L2(1e-4)  # in the signature of every batch estimator
 
@@ -53,15 +52,12 @@ DEFAULT_PENALTY = L2(1e-4)  # in the signature of every batch estimator
 class BatchEstimator(LinearModelMixin, Stored, Composed):
     """A linear model that ends with a proof; subclasses define what labels mean and how to solve."""
 
-    _kinds: tuple[str, ...]  # of losses that the estimator takes
     _advice = "raise max_epochs or tol, strengthen the penalty, or scale the features"
 
-    loss: Loss | str
     penalty: PenaltyLike
     tol: float
     max_epochs: int
     fit_intercept: bool
-    n_threads: int
     random_state: Any
     warm_start: bool
     callbacks: Any = None
@@ -95,23 +91,13 @@ class BatchEstimator(LinearModelMixin, Stored, Composed):
         return as_penalty(self.penalty)
 
     def _loss(self) -> Loss:
-        loss = losses.get(self.loss)
-        if loss.kind not in self._kinds:
-            named = [name for name in losses.names() if losses.get(name).kind in self._kinds]
-            raise ValueError(f"the loss of {type(self).__name__} must be one of {', '.join(named)}, got {loss}")
+        loss = super()._loss()
         loss.conjugate(np.zeros(2) if loss.kind == "multiclass" else 0.0, 1)  # a TypeError where there is none
         return loss
 
     def _seed(self) -> int:
         """Draw where a solver's random numbers begin."""
         return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.target_tags.required = True
-        tags.non_deterministic = self.n_threads != 1
-        return tags
 
     # ---- fitting
 
@@ -233,6 +219,11 @@ class BatchEstimator(LinearModelMixin, Stored, Composed):
         coef = self.coef_ if issparse(self.coef_) else np.atleast_2d(self.coef_)
         return np.asarray(safe_sparse_dot(X, coef.T, dense_output=True) + self.intercept_)
 
+    @property
+    def _fitted_loss(self) -> Loss:
+        """The loss of the problem that was solved."""
+        return self._solved[0]
+
     def _linear_model(self) -> LinearModel:
         """Return what a certificate has to know of this model."""
         check_is_fitted(self)
@@ -303,24 +294,6 @@ class BatchRegressor(Regresses, BatchEstimator):
         self.primal_, self.dual_, self.duality_gap_ = last.primal, last.dual, last.gap
         return self
 
-    def predict(self, X: Any, offset: Any = None) -> Array:
-        """Return the predicted means: e^score for a loss with a log link (poisson, gamma, tweedie), else the scores.
-
-        Parameters
-        ----------
-        X : array, sparse matrix, frame, RowBlock or what `open_stream` gives
-        offset : array of shape (n_samples,), optional
-            Added to the scores, for the losses poisson, gamma and tweedie.
-
-        Returns
-        -------
-        array of shape (n_samples,)
-        """
-        scores = self._scores(X)[:, 0]
-        if offset is not None:
-            scores = scores + checked_offset(self._solved[0], offset, len(scores))
-        return np.asarray(self._solved[0].mean(scores))
-
     def _set_weights(self, coef: Array, intercept: Any) -> None:
         self.coef_, self.intercept_ = coef, float(intercept)
 
@@ -359,7 +332,11 @@ class BatchClassifier(Classifies, BatchEstimator):
         classes = np.unique(y)
         if len(classes) < 2:
             raise ValueError(f"a classifier needs at least 2 classes, got 1 class: {classes.tolist()}")
-        loss, encoder, factors = self._twin(len(classes)), LabelEncoder(classes), None
+        loss, encoder, factors = (
+            loss_of_classes(self._loss(), len(classes), self.multi_class),
+            LabelEncoder(classes),
+            None,
+        )
         numbers, n_outputs = encoder.encode(y), len(classes) if len(classes) > 2 else 1
         if self.class_weight is not None:
             factors = compute_class_weight(self.class_weight, classes=classes, y=y)
@@ -369,33 +346,6 @@ class BatchClassifier(Classifies, BatchEstimator):
         penalty.check_shape(problem.shape)
         self.classes_ = classes
         return self._fit_each(problem, len(classes)) if n_outputs > 1 and loss.kind == "binary" else self._fit(problem)
-
-    def _twin(self, n_classes: int) -> Loss:
-        """Return the loss that goes with so many classes."""
-        _checks.one_of("multi_class", self.multi_class, ("auto", "one_vs_rest"))
-        loss = self._loss()
-        if self.multi_class == "one_vs_rest" and loss.kind != "binary":
-            raise ValueError(f"multi_class='one_vs_rest' takes a binary loss such as 'logistic', got {loss}")
-        if n_classes == 2:
-            return losses.get({many: two for two, many in TWINS.items()}.get(loss.name, loss))
-        return loss if self.multi_class == "one_vs_rest" else losses.get(TWINS.get(loss.name, loss))
-
-    def decision_function(self, X: Any) -> Array:
-        """Return the scores.
-
-        Parameters
-        ----------
-        X : array, sparse matrix, frame, RowBlock or what `open_stream` gives
-
-        Returns
-        -------
-        array of shape (n_samples,) for two classes, above 0 for classes_[1]; else (n_samples, n_classes)
-        """
-        scores = self._scores(X)
-        return scores[:, 0] if scores.shape[1] == 1 else scores
-
-    def _each_against_rest(self) -> bool:
-        return bool(self._solved[0].kind == "binary")
 
     def _set_weights(self, coef: Array, intercept: Any) -> None:
         self.coef_ = np.ascontiguousarray(coef.T) if coef.ndim == 2 else coef[np.newaxis]

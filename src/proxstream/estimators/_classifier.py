@@ -8,9 +8,23 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 
-from ..core import losses
+from ..core import losses, validation as _checks
+from ..core.losses import Loss
 from ..core.validation import Array
 from ._rows import predicted_blocks
+
+# The same loss for two classes, with one vector of weights, and for more, with one per class.
+TWINS = {"logistic": "softmax", "hinge": "multiclass_hinge"}
+
+
+def loss_of_classes(loss: Loss, n_classes: int, multi_class: str, *, joint: bool = True) -> Loss:
+    """Return the loss that goes with so many classes; unless `joint`, several have one each against the rest."""
+    _checks.one_of("multi_class", multi_class, ("auto", "one_vs_rest"))
+    if multi_class == "one_vs_rest" and loss.kind != "binary":
+        raise ValueError(f"multi_class='one_vs_rest' takes a binary loss such as 'logistic', got {loss}")
+    if n_classes == 2:
+        return losses.get({many: two for two, many in TWINS.items()}.get(loss.name, loss))
+    return losses.get(TWINS.get(loss.name, loss)) if joint and multi_class == "auto" else loss
 
 
 def has_probabilities(estimator: Any) -> bool:
@@ -32,17 +46,25 @@ def log_probabilities(scores: Array, *, each: bool) -> Array:
 
 
 class Classifies(ClassifierMixin):  # type: ignore[misc]
-    """What every classifier makes of its `decision_function`."""
+    """What every classifier makes of its scores."""
 
     classes_: Array
+    _fitted_loss: Loss
 
     def decision_function(self, X: Any) -> Array:
-        """Return one score per row, above 0 for classes_[1]; with more classes one per class."""
-        raise NotImplementedError
+        """Return the scores.
 
-    def _each_against_rest(self) -> bool:
-        """Return whether more than two scores come from a binary loss, one model per class."""
-        raise NotImplementedError
+        Parameters
+        ----------
+        X : array, sparse matrix, frame, RowBlock or what `open_stream` gives
+
+        Returns
+        -------
+        array of shape (n_samples,) for two classes, above 0 for classes_[1]; else (n_samples, n_classes)
+        """
+        model: Any = self
+        scores: Array = model._scores(X)
+        return scores[:, 0] if scores.ndim == 2 and scores.shape[1] == 1 else scores
 
     def predict(self, X: Any) -> Array:
         """Return the class of the best score.
@@ -88,7 +110,7 @@ class Classifies(ClassifierMixin):  # type: ignore[misc]
         array of shape (n_samples, n_classes)
         """
         scores = self.decision_function(X)
-        return log_probabilities(scores, each=scores.ndim == 2 and self._each_against_rest())
+        return log_probabilities(scores, each=scores.ndim == 2 and self._fitted_loss.kind == "binary")
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the accuracy: the share of rows whose class is predicted.

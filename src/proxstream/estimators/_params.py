@@ -21,6 +21,7 @@ from sklearn.base import BaseEstimator
 
 from ..core import losses
 from ..core.algorithms import Algorithm
+from ..core.losses import Loss
 from ..core.parsing import as_algorithm, as_penalty
 from ..core.penalties import PENALTIES, Penalty, Sum
 
@@ -101,13 +102,32 @@ def split(params: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, dict[str
 
 
 class Composed(BaseEstimator):  # type: ignore[misc]
-    """An estimator whose parameters may be components, as objects or as strings."""
+    """An estimator of sparse rows and known labels, whose parameters may be components, as objects or as strings."""
+
+    _kinds: tuple[str, ...]  # of losses that the estimator takes
+    loss: Loss | str
+    n_threads: int
 
     _components: ClassVar[dict[str, Callable[[Any], Any]]] = {
         "algorithm": as_algorithm,
         "loss": losses.get,
         "penalty": as_penalty,
     }
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        tags.non_deterministic = self.n_threads != 1
+        return tags
+
+    def _loss(self) -> Loss:
+        """Return the loss; a ValueError if it is not of the kinds that the estimator takes."""
+        loss = losses.get(self.loss)
+        if loss.kind not in self._kinds:
+            named = [name for name in losses.names() if losses.get(name).kind in self._kinds]
+            raise ValueError(f"the loss of {type(self).__name__} must be one of {', '.join(named)}, got {loss}")
+        return loss
 
     def _component(self, name: str, value: Any) -> Any:
         """Return the component that a parameter specifies; other values, and invalid ones, as they are."""

@@ -1,4 +1,4 @@
-"""What every regressor shares: the score of its predictions, and checks of offsets."""
+"""What every regressor shares: predictions, their score, and checks of offsets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,29 @@ from ._rows import predicted_blocks
 
 
 class Regresses(RegressorMixin):  # type: ignore[misc]
-    """The score of a regressor, from matrices or streams."""
+    """Predictions of a regressor and their score, from matrices or streams."""
+
+    _fitted_loss: Loss
+
+    def predict(self, X: Any, offset: Any = None) -> Array:
+        """Return the predicted means: e^score for a loss with a log link (poisson, gamma, tweedie), else the scores.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, frame, RowBlock or what `open_stream` gives
+        offset : array of shape (n_samples,), optional
+            Added to the scores, for the losses poisson, gamma and tweedie.
+
+        Returns
+        -------
+        array of shape (n_samples,)
+        """
+        model: Any = self
+        scores = model._scores(X)
+        scores = scores[:, 0] if scores.ndim == 2 else scores
+        if offset is not None:
+            scores = scores + checked_offset(self._fitted_loss, offset, len(scores))
+        return np.asarray(self._fitted_loss.mean(scores))
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None, offset: Any = None) -> float:
         """Return R^2, the coefficient of determination.

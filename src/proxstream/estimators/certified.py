@@ -160,9 +160,9 @@ class CertifiedRegressor(BatchRegressor, _Certified):
     Parameters
     ----------
     loss : str or Loss
-        "squared" (with a factor 1/2), "absolute", "huber", "epsilon_insensitive", "quantile", "poisson", any of them
-        with parameters as in "quantile(0.9)". With "poisson", for counts y >= 0, `predict` returns the mean
-        e^(<w, x> + b).
+        "squared" (with a factor 1/2), "absolute", "huber", "epsilon_insensitive", "quantile", "poisson", "gamma",
+        "tweedie", any of them with parameters as in "quantile(0.9)". With the last three, for counts and amounts,
+        `predict` returns the mean e^(<w, x> + b).
     penalty : Penalty or str
         Psi, such as L1(1e-4), "elastic_net(1e-4, 1e-4)" or L2([...]) with a strength for each feature. None is
         refused: no solver certifies a problem without a penalty.

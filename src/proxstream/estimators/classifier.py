@@ -9,7 +9,6 @@ import numpy as np
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 
-from ..core import losses, validation as _checks
 from ..core.algorithms import AROW
 from ..core.losses import Loss
 from ..core.parsing import as_algorithm
@@ -18,11 +17,8 @@ from ..data.batches import Batch
 from ..data.labels import LabelEncoder, class_weighted
 from ..learner.learner import Learner
 from ._base import StreamEstimator
-from ._classifier import Classifies
+from ._classifier import Classifies, loss_of_classes
 from ._params import AlgorithmLike, PenaltyLike
-
-# The same loss for two classes, with one vector of weights, and for more, with one per class.
-TWINS = {"logistic": "softmax", "hinge": "multiclass_hinge"}
 
 
 class StreamClassifier(Classifies, StreamEstimator):
@@ -221,21 +217,14 @@ class StreamClassifier(Classifies, StreamEstimator):
             )
 
     def _begin(self, classes: Array, n_features: int, dtype: Any) -> None:
-        _checks.one_of("multi_class", self.multi_class, ("auto", "one_vs_rest"))
         if len(classes) < 2:
             raise ValueError(
                 f"a classifier needs at least 2 classes, got 1 class: {classes.tolist()}; a batch may have one alone "
                 "when all are declared up front, as partial_fit(X, y, classes=...)"
             )
-        loss, n_outputs = self._loss(), len(classes) if len(classes) > 2 else 1
-        if self.multi_class == "one_vs_rest":
-            if loss.kind != "binary":
-                raise ValueError(f"multi_class='one_vs_rest' takes a binary loss such as 'logistic', got {loss}")
-        elif n_outputs > 1 and not isinstance(as_algorithm(self.algorithm), AROW):
-            loss = losses.get(TWINS.get(loss.name, loss))
-        if n_outputs == 1:
-            loss = losses.get({many: two for two, many in TWINS.items()}.get(loss.name, loss))
-        self._start(loss, n_outputs, n_features, dtype, growing=True)
+        joint = not isinstance(as_algorithm(self.algorithm), AROW)
+        loss = loss_of_classes(self._loss(), len(classes), self.multi_class, joint=joint)
+        self._start(loss, len(classes) if len(classes) > 2 else 1, n_features, dtype, growing=True)
         self.classes_ = classes
 
     def _batch(self, X: Any, y: Array, c: Array, *, counted: bool = False) -> Batch:
@@ -245,24 +234,6 @@ class StreamClassifier(Classifies, StreamEstimator):
         if self.class_weight is not None:
             factors = compute_class_weight(self.class_weight, classes=self.classes_, y=y if counted else self.classes_)
         return Batch(X, encoder.targets(numbers, self._learner.n_outputs), class_weighted(c, numbers, factors))
-
-    # ---- predicting
-
-    def decision_function(self, X: Any) -> Array:
-        """Return the scores.
-
-        Parameters
-        ----------
-        X : array, sparse matrix, frame, RowBlock or what `open_stream` gives
-
-        Returns
-        -------
-        array of shape (n_samples,) for two classes, above 0 for classes_[1]; else (n_samples, n_classes)
-        """
-        return self._scores(X)
-
-    def _each_against_rest(self) -> bool:
-        return bool(self._learner.loss.kind == "binary")
 
     def _coef(self, weights: Array) -> Array:
         return np.ascontiguousarray(weights.T) if weights.ndim == 2 else weights[np.newaxis]

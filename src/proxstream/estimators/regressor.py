@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..core.losses import Loss
-from ..core.validation import Array, vector
+from ..core.validation import vector
 from ..data.batches import Batch
 from ..data.offsets import absorbed
 from ..data.rowblock import weights_or_ones
@@ -37,9 +37,9 @@ class StreamRegressor(Regresses, StreamEstimator):
         How to learn, such as RDA(gamma=2.0) or "rda(gamma=2)". None is `AutoFTRL()`, which needs no rate and
         does not depend on the units of X and y.
     loss : str or Loss
-        "squared", "absolute", "huber", "epsilon_insensitive", "quantile", "poisson", any of them with parameters as in
-        "quantile(0.9)", or a custom loss. With "poisson", for counts y >= 0, `predict` returns the mean
-        e^(<w, x> + b).
+        "squared", "absolute", "huber", "epsilon_insensitive", "quantile", "poisson", "gamma", "tweedie", any of them
+        with parameters as in "quantile(0.9)", or a custom loss. With "poisson", "gamma" and "tweedie", for counts and
+        amounts, `predict` returns the mean e^(<w, x> + b).
     penalty : Penalty or str, optional
         Psi, such as L1(1e-4) or "l1(1e-4) + nonnegative". None is no penalty.
     passes : int
@@ -203,21 +203,3 @@ class StreamRegressor(Regresses, StreamEstimator):
         c = weights_or_ones(batch.c, batch.n_rows)
         shift = float(c @ rows.constants), float(c @ (1.0 - rows.factors))
         return batch._replace(y=rows.y, c=c * rows.factors, shift=shift)
-
-    def predict(self, X: Any, offset: Any = None) -> Array:
-        """Return the predictions, in the units of y.
-
-        Parameters
-        ----------
-        X : array, sparse matrix, frame, RowBlock or what `open_stream` gives
-        offset : array of shape (n_samples,), optional
-            Added to the scores, for the losses poisson, gamma and tweedie.
-
-        Returns
-        -------
-        array of shape (n_samples,)
-        """
-        scores = self._scores(X)
-        if offset is not None:
-            scores = scores + checked_offset(self._learner.loss, offset, len(scores))
-        return np.asarray(self._learner.loss.mean(scores))

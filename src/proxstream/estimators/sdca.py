@@ -176,8 +176,8 @@ class SDCARegressor(BatchRegressor, _SDCA):
     Parameters
     ----------
     loss : str or Loss
-        "squared", "absolute", "huber", "epsilon_insensitive", "quantile", "poisson", any of them with parameters as in
-        "quantile(0.9)".
+        "squared", "absolute", "huber", "epsilon_insensitive", "quantile", "poisson", "gamma", "tweedie", any of them
+        with parameters as in "quantile(0.9)".
     penalty : Penalty or str
         Psi: L2, ElasticNet, sums of L1 and L2, with one strength or one for each feature; or L1 alone, by way of
         `strong_part`. Prox-SDCA needs one: None, no penalty, is a TypeError.

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..core.losses import logistic
 from ..core.validation import Array
 from ..data.measures import SCORE_BITS, calibration_groups, middles
 
@@ -74,14 +75,8 @@ def calibration(counts: Array, probabilities: Array | None = None) -> list[tuple
     middle of its bin: p (1 - p) |score| / 2^10 off at most, which is below 0.0003.
     """
     if probabilities is None:
-        probabilities = counts.sum(axis=1) * probability(middles(SCORE_BITS))
+        probabilities = counts.sum(axis=1) * logistic.probabilities(middles(SCORE_BITS))
     return calibration_groups(counts, probabilities)
-
-
-def probability(scores: Array) -> Array:
-    """Return the probability of the positive class under the logistic link."""
-    with np.errstate(over="ignore"):
-        return np.asarray(1.0 / (1.0 + np.exp(-scores)))
 
 
 class Histogram(NamedTuple):

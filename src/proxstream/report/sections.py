@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.losses import logistic
 from ..core.validation import Array
 from ..data.measures import SCORE_BITS, middles
 from . import curves, figures
@@ -202,7 +203,7 @@ def _calibration(counts: Array, probabilities: Array | None) -> Figure:
     top = min(1.0, 1.15 * max(max(mean, share) for _, mean, share in groups))
     top = 1.0 if top > 0.6 else top
     weights = counts.sum(axis=1, keepdims=True)
-    edges, (shown,) = curves.histogram(curves.probability(middles(SCORE_BITS)), weights, 30, (0.0, top))
+    edges, (shown,) = curves.histogram(logistic.probabilities(middles(SCORE_BITS)), weights, 30, (0.0, top))
     return figures.calibration_plot(groups, edges, shown)
 
 

@@ -173,14 +173,15 @@ class CertifiedRun:
 
     def model(self) -> Model:
         """Return the model; it does not depend on the clock or the machine."""
-        solution, config, featurizer = self.solution, self.config, self.stream.used_featurizer
+        solution, rows, config, featurizer = self.solution, self.rows, self.config, self.stream.used_featurizer
         assert solution is not None
+        assert rows is not None
         return Model(
             self._weights,
             classes=self.labels.observed_classes(zeros=self._zeros, negatives=self._negatives),
             features=None if featurizer is None else featurizer.spec.to_json(),
             names={} if featurizer is None else featurizer.names.arrays(),
-            reading={"zero_based": config.zero_based},
+            reading=config.reading(self.stream.formats, index_zero=bool((rows.indices == 0).any())),
             history=[
                 {name: value for name, value in record._asdict().items() if name != "seconds"}
                 for record in solution.history

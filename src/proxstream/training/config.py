@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import field, fields, replace
 from fractions import Fraction
 from functools import cached_property
@@ -39,6 +39,7 @@ NOT_SETTINGS = (
     "initial_names",
     "chunk_bytes",
     "max_features",
+    "min_index",
     "positive",
     "parameters",
     "features",
@@ -74,6 +75,7 @@ class TrainConfig:
     class_weight: Mapping[str, float] = field(default_factory=dict)
     features: FeatureSpec = field(default_factory=lambda: FeatureSpec(standardize=True))
     zero_based: bool = True
+    min_index: int | None = None  # of the rows; None infers it from the model to continue from, or from the data
     dtype: str = "float32"
     holdout_every: int = 0
     holdout_share: float = 0.0
@@ -264,13 +266,17 @@ class TrainConfig:
         learner.n_threads = self.threads
         with open(path, "rb") as file:
             checksum = hashlib.file_digest(file, "sha256").hexdigest()
+        zero_based, min_index = bool(model.reading.get("zero_based", True)), model.reading.get("min_index", 0)
+        if self.min_index == 0 and not zero_based:
+            raise modelfile.ModelFileError(f"{path}: was trained with --one-based, which cannot be changed")
         usual = model.classes in ((-1.0, 1.0), (0.0, 1.0)) and learner.n_outputs == 1
         changes: dict[str, Any] = {
             "loss": str(learner.loss),
             "classes": () if usual else model.classes,
             "dtype": learner.dtype.name,
             "features": FeatureSpec.from_json(model.features) if model.features is not None else self.features,
-            "zero_based": bool(model.reading.get("zero_based", True)),
+            "zero_based": zero_based,
+            "min_index": min_index if self.min_index is None else self.min_index,
             "initial_checksum": checksum,
             "initial_names": model.names,
         }
@@ -280,9 +286,16 @@ class TrainConfig:
         """Return the options of `open_stream` except data, format and features."""
         names = ("dtype", "zero_based", "chunk_bytes", "max_features")
         options = {name: getattr(self, name) for name in names} | bad_row_options(self.on_error, self.quarantine)
+        options["min_index"] = self.min_index or 0
         if self.shuffle_buffer:
             options |= {"shuffle_buffer": self.shuffle_buffer, "seed": self.seed}
         return {**options, "labels": self.labels().accepted_labels, "label_texts": self.label_texts}
+
+    def reading(self, formats: Iterable[str], *, index_zero: bool) -> dict[str, Any]:
+        """Return how new data are to be read: rows with an index 0 are not those of data that count from 1."""
+        from_one = self.zero_based and set(formats) == {"svmlight"} and not index_zero
+        min_index = int(from_one) if self.min_index is None else self.min_index
+        return {"zero_based": self.zero_based} | ({"min_index": min_index} if min_index else {})
 
     def again_options(self) -> dict[str, Any]:
         """Return the same for the data read once more: bad rows that have been written are skipped."""

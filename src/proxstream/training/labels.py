@@ -88,7 +88,9 @@ class Labels:
         """The accepted labels, in words."""
         if self.classes:
             return f"one of {', '.join(f'{label:g}' for label in self.classes)}"
-        return "-1, 0 or 1" if self.loss.kind == "binary" else "a finite number"
+        if self.loss.kind == "binary":
+            return "-1, 0 or 1"
+        return self.loss.labels if self.loss.kind == "regression" else "a finite number"
 
     @property
     def accepted_labels(self) -> Accepted:

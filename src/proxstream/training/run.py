@@ -154,7 +154,7 @@ class BaseRun:
             classes=session.classes,
             features=None if spec is None else spec.to_json(),
             names=names,
-            reading=self._reading(),
+            reading=self.config.reading(self.formats, index_zero=self.session.progress.index_zero),
             history=_history(session),
             summary={**self.summary, "options": self.config.command_line(), **self._origin()},
             path=self._kept_path(),
@@ -176,13 +176,6 @@ class BaseRun:
     def _origin(self) -> dict[str, Any]:
         """Return what the summary in the model says about the data that were read."""
         raise NotImplementedError
-
-    def _reading(self) -> dict[str, Any]:
-        """Return how new data are to be read: rows with an index 0 are not those of data that count from 1."""
-        reading: dict[str, Any] = {"zero_based": self.config.zero_based}
-        if self.config.zero_based and set(self.formats) == {"svmlight"} and not self.session.progress.index_zero:
-            reading["min_index"] = 1
-        return reading
 
     @cached_property
     def summary(self) -> dict[str, Any]:

@@ -14,6 +14,7 @@ losses themselves, and calling one sets its parameters: `losses.logistic`, `loss
     curvature(p, y)               the second derivative in p, of smooth losses
     smoothness, lipschitz         constants of the slope, inf where there are none
     link                          "identity", "log", "logit" or None: what a score is of the mean label
+    variance_power                of losses with a log link: they take offsets
     mean(scores)                  the mean label, of regression losses
     probabilities(scores)         those of the classes, of logistic and softmax
     smooth, piecewise_linear, has_probabilities, has_conjugate, of_residuals, under_l1    what solvers ask

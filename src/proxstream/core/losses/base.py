@@ -110,6 +110,11 @@ class Loss(ABC):
         return type(self).curvature is not Loss.curvature
 
     @property
+    def variance_power(self) -> float | None:
+        """The power of the mean that the variance grows with, of a loss with a log link: it takes offsets."""
+        return None
+
+    @property
     def piecewise_linear(self) -> bool:
         """Whether phi is straight between kinks and `sides` describes it."""
         return type(self).sides is not Loss.sides
@@ -200,12 +205,12 @@ def column(c: Floats, p: Floats) -> Floats:
 
 LossT = TypeVar("LossT", bound=Loss)
 
-_REGISTRY: dict[str, Loss] = {}
+LOSSES: dict[str, Loss] = {}
 
 
 def register(loss: LossT) -> LossT:
     """Enter a loss, with its default parameters, under its name."""
-    _REGISTRY[loss.name] = loss
+    LOSSES[loss.name] = loss
     return loss
 
 
@@ -216,7 +221,7 @@ def names() -> tuple[str, ...]:
     >>> len(losses.names()), losses.names()[0]
     (16, 'logistic')
     """
-    return tuple(_REGISTRY)
+    return tuple(LOSSES)
 
 
 def parameters(loss: Loss) -> tuple[str, ...]:
@@ -241,10 +246,10 @@ def get(loss: Loss | str) -> Loss:
     if isinstance(loss, Loss):
         return loss
     if not isinstance(loss, str):
-        raise TypeError(f"loss must be a Loss or its name, got {loss!r}; the names are {', '.join(_REGISTRY)}")
+        raise TypeError(f"loss must be a Loss or its name, got {loss!r}; the names are {', '.join(LOSSES)}")
     from ..parsing import parse_component  # which knows losses: the import must wait
 
-    made: Loss = parse_component("loss", loss, _REGISTRY)
+    made: Loss = parse_component("loss", loss, LOSSES)
     return made
 
 

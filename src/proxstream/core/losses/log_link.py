@@ -63,6 +63,7 @@ class Poisson(LogLinkLoss):
     """
 
     name = "poisson"
+    variance_power = 1.0
 
     def value(self, p: Floats, y: Floats) -> Floats:
         """e^p - y p."""
@@ -110,6 +111,7 @@ class Gamma(LogLinkLoss):
     """
 
     name = "gamma"
+    variance_power = 2.0
     labels = "a finite number > 0"
 
     def _accepts(self, labels: Any) -> Any:
@@ -161,6 +163,11 @@ class Tweedie(LogLinkLoss):
         if not 1.0 < power < 2.0:
             raise ValueError(f"power must be a finite number in (1, 2), got {self.power!r}")
         object.__setattr__(self, "power", power)
+
+    @property
+    def variance_power(self) -> float:
+        """The parameter `power`."""
+        return self.power
 
     def value(self, p: Floats, y: Floats) -> Floats:
         """y e^(-kappa p) / kappa + e^(lambda p) / lambda."""

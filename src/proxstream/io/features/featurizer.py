@@ -458,11 +458,14 @@ def _matching(pattern: str, columns: Iterable[str], roles: Collection[str | None
 
 
 def listed(names: Iterable[str]) -> str:
-    """Return names as errors list them.
+    """Return names as errors list them: of many the first ones, and the last, which often is the label.
 
     >>> listed(["a", "b"])
     "'a', 'b'"
+    >>> listed(f"x{i}" for i in range(30))
+    "'x0', 'x1', 'x2', 'x3', 'x4', 'x5', 'x6', 'x7', 'x8', 20 more, 'x29'"
     """
-    all_names = list(names)
-    more = f" and {len(all_names) - 10} more" if len(all_names) > 10 else ""
-    return ", ".join(map(repr, all_names[:10])) + more
+    all_names = list(map(repr, names))
+    if len(all_names) > 10:
+        all_names[9:-1] = [f"{len(all_names) - 10} more"]
+    return ", ".join(all_names)
