@@ -23,7 +23,7 @@ import numpy as np
 
 from ...core.validation import Array
 from ...data.threads import ALONE, Threads
-from .. import cost
+from .. import cost, narrow
 from ..problem import Problem, Solution, Trace
 from . import _csc as kernels, gram, squares
 from ._kernels import violations
@@ -56,6 +56,11 @@ def solve(
         if ended:
             return solution
         start = solution if solution.coef.any() else start
+    elif narrow.suits(problem, *psi):
+        solution, ended = narrow.solve(problem, *psi, trace, max_epochs, start, n_threads)
+        if ended:
+            return solution
+        start = solution
     with Threads(n_threads) as threads:
         return _solve(problem, psi, trace, max_epochs, seed, start, threads)
 
