@@ -9,7 +9,8 @@ An epoch is
    descent on the columns (`sweeps`), and when few are left through their Gram matrix (`gram`).
 
 Columns that no dual point can pull across their threshold are dropped first: a loss of bounded slope bounds
-|<x_j, theta>| by sums over the column alone. docs/l1_solver.md describes all methods and how one is chosen.
+|<x_j, theta>| by sums over the column alone. Narrow sparse data go to `narrow` first. docs/l1_solver.md describes all
+methods and how one is chosen.
 
 Reference: G.-X. Yuan, C.-H. Ho, C.-J. Lin, An improved GLMNET for l1-regularized logistic regression, 2012; E. Ndiaye,
 O. Fercoq, A. Gramfort, J. Salmon, Gap safe screening rules for sparsity enforcing penalties, 2017.
