@@ -9,7 +9,8 @@ An epoch is
    descent on the columns (`sweeps`), and when few are left through their Gram matrix (`gram`).
 
 Columns that no dual point can pull across their threshold are dropped first: a loss of bounded slope bounds
-|<x_j, theta>| by sums over the column alone. docs/l1_solver.md describes all methods and how one is chosen.
+|<x_j, theta>| by sums over the column alone. Narrow sparse data go to `narrow` first. docs/l1_solver.md describes all
+methods and how one is chosen.
 
 Reference: G.-X. Yuan, C.-H. Ho, C.-J. Lin, An improved GLMNET for l1-regularized logistic regression, 2012; E. Ndiaye,
 O. Fercoq, A. Gramfort, J. Salmon, Gap safe screening rules for sparsity enforcing penalties, 2017.
@@ -23,7 +24,7 @@ import numpy as np
 
 from ...core.validation import Array
 from ...data.threads import ALONE, Threads
-from .. import cost
+from .. import cost, narrow
 from ..problem import Problem, Solution, Trace
 from . import _csc as kernels, gram, squares
 from ._kernels import violations
@@ -56,6 +57,11 @@ def solve(
         if ended:
             return solution
         start = solution if solution.coef.any() else start
+    elif narrow.suits(problem, *psi):
+        solution, ended = narrow.solve(problem, *psi, trace, max_epochs, start, n_threads)
+        if ended:
+            return solution
+        start = solution
     with Threads(n_threads) as threads:
         return _solve(problem, psi, trace, max_epochs, seed, start, threads)
 

@@ -28,6 +28,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ...core.validation import Array
+from .. import narrow
 from ..dual import dual_point
 from ..problem import Problem, Solution, Trace
 from .curvature import (
@@ -67,6 +68,13 @@ def solve(
     An epoch is a step of Newton's method. `seed` is for solvers that draw; this one does not.
     """
     joint = problem.loss.kind == "multiclass"
+    if not joint:
+        l1, l2 = np.zeros(problem.shape), np.broadcast_to(problem.penalty.terms(problem.shape).l2, problem.shape)
+        if narrow.suits(problem, l1, l2):
+            solution, ended = narrow.solve(problem, l1, np.array(l2), Trace(tol), max_epochs, start, n_threads)
+            if ended:
+                return solution
+            start, max_epochs = solution, max_epochs - len(solution.history)
     with (JointPasses if joint else Passes)(problem, n_threads) as passes:
         return (_JointNewton if joint else _Newton)(problem, passes, tol).run(max_epochs, start)
 
