@@ -321,7 +321,8 @@ class Run:
         scale_sides(alpha, *self.factors)
         last, best = trace.history[-1], self.best
         if converged or (np.isfinite(last.primal) and not best.primal < last.primal):
-            return Solution(self.coef, self.intercept, alpha, trace.history, converged)
+            v = self.net.l2 * self.coef if np.all(self.net.l2 > 0.0) and not self.net.l1.any() else None
+            return Solution(self.coef, self.intercept, alpha, trace.history, converged, v)
         converged = trace.certify(last.epoch, best.primal, last.dual, int(np.count_nonzero(best.coef)))
         return Solution(best.coef, best.intercept, alpha, trace.history, converged)
 
