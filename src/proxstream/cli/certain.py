@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 
 def certain_features(model: Model, proof: Certificate) -> dict[str, list[dict[str, Any]]]:
-    """Return the features that are zero in no optimum, and in every optimum, the largest weights of the model first."""
+    """Return the features that are zero in no optimum, and in every optimum, the largest weights of the model first.
+
+    A hashed model has room for millions of features: those that neither the rows nor the model have are left out.
+    """
     import numpy as np
 
     coef, _ = model.learner.weights()
@@ -25,7 +28,8 @@ def certain_features(model: Model, proof: Certificate) -> dict[str, list[dict[st
         of.sort(key=lambda pair: (-abs(pair[1]), pair[0]))
         return [{"feature": j, **({"name": names.get(j, [])} if names else {}), "weight": w} for j, w in of]
 
-    return {"never_zero": entries(proof.support), "always_zero": entries(proof.zeros)}
+    known = np.union1d(proof.present, np.flatnonzero(largest))
+    return {"never_zero": entries(proof.support), "always_zero": entries(np.intersect1d(proof.zeros, known))}
 
 
 def feature_lines(found: dict[str, list[dict[str, Any]]]) -> list[str]:
