@@ -21,6 +21,7 @@ NAMES = (
     "standardize",
     "path",
     "versions",
+    "certificates",
 )
 
 if len(sys.argv) < 2 or sys.argv[1] not in NAMES:

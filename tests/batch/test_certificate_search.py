@@ -17,6 +17,7 @@ from sklearn import linear_model, svm
 import proxstream as ps
 from proxstream.batch import Problem, sdca
 from proxstream.data.rowblock import as_block
+from proxstream.learner.learner import Learner
 
 from ..examples import examples
 
@@ -336,3 +337,14 @@ def test_no_scikit_learn_is_imported() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_weights_in_32_bits_are_within_the_ball_of_their_norm() -> None:
+    y = np.where(TWO == "yes", 1.0, -1.0)
+    for seed in range(10):
+        learner = Learner(ps.FTRLProximal(), n_features=D, dtype=np.float32)
+        order = np.random.default_rng(seed).permutation(N)
+        learner.learn(as_block(X[order], y[order], dtype=np.float32))
+        proof = ps.certificate(learner, X, y, passes=0)
+        assert np.isfinite(proof.primal)
+        assert proof.dual <= proof.primal

@@ -7,24 +7,30 @@ the compile policy ensures; a fused multiply-add replaces a rounded product by t
 
 from __future__ import annotations
 
-from ..jit.compile import compiled
+from ..jit.compile import compiled, prefetch
 from ._conjugates import conjugate
+
+CELL = 4  # numbers of a feature, side by side: sum a_i x_i in two numbers, sum |a_i x_i|, and one that is not used
+AHEAD = 16  # non-zeros whose features are prefetched
 
 
 @compiled
-def add_rows(rows, a, v, low, size):
-    """Add sum_i a_i x_i to v + low, and sum_i |a_i x_i| to size; all have room for every feature."""
+def add_rows(rows, a, sums):
+    """Add what row i with weight a_i adds to the cells of its features; sums has room for every feature."""
+    last = rows.indptr[a.shape[0]]
     for i in range(a.shape[0]):
         if a[i] != 0.0:
             for q in range(rows.indptr[i], rows.indptr[i + 1]):
-                j = rows.indices[q]
+                if q + AHEAD < last:
+                    prefetch(sums, CELL * rows.indices[q + AHEAD])
+                at = CELL * rows.indices[q]
                 term = a[i] * rows.data[q]
-                before = v[j]
+                before = sums[at]
                 after = before + term
                 moved = after - before
-                low[j] += (before - (after - moved)) + (term - moved)
-                v[j] = after
-                size[j] += abs(term)
+                sums[at] = after
+                sums[at + 1] += (before - (after - moved)) + (term - moved)
+                sums[at + 2] += abs(term)
 
 
 @compiled

@@ -27,6 +27,7 @@ from ..core.validation import Array
 from ..data.rowblock import RowBlock
 from .lambda_max import no_worse_than_null
 from .problem import Problem, Solution
+from .proof import proved
 
 SAMPLE, LEAST = 256, 16  # rows that decide which columns are far
 ENTRIES = 4e6  # of these rows, about
@@ -127,14 +128,14 @@ def solve_centred(
 ) -> Solution:
     """Solve the centred problem and return the solution for the original data.
 
-    The result is finite and never worse than weights 0 (`no_worse_than_null`).
+    The result is finite, never worse than weights 0 (`no_worse_than_null`), and its dual value is `proved`.
     """
     near, frame = centred(problem)
     if frame is None:
-        return no_worse_than_null(problem, solver(problem, start), tol)
+        return proved(problem, no_worse_than_null(problem, solver(problem, start), tol), tol)
     if start is not None:
         start = start._replace(intercept=frame.inward(start.coef, start.intercept))
-    return outward(near, frame, no_worse_than_null(near, solver(near, start), tol), tol)
+    return outward(near, frame, proved(near, no_worse_than_null(near, solver(near, start), tol), tol), tol)
 
 
 def outward(near: Problem, frame: Frame, found: Solution, tol: float) -> Solution:

@@ -80,6 +80,13 @@ class Certificate:
         return np.flatnonzero(zeros.all(axis=0)), np.flatnonzero(support.any(axis=0))
 
     @property
+    def present(self) -> Array:
+        """Features with an entry in some row; empty where rows were not kept."""
+        if not self._shadows:
+            return np.empty(0, np.int64)
+        return np.unique(self._shadows[0].problem.rows.indices).astype(np.int64)
+
+    @property
     def relative_gap(self) -> float:
         """The gap as a part of the larger of |primal| and |dual|, which solvers compare with `tol`."""
         size = max(abs(self.primal), abs(self.dual))
@@ -190,8 +197,9 @@ def _bounded(linear: LinearModel) -> LinearModel:
     terms = linear.penalty_at(1.0).terms(linear.coef.shape)
     if not terms.only_l1_l2 or np.any(terms.l1) or np.any(terms.l2):
         return linear
-    columns = linear.coef if linear.loss.kind == "multiclass" or linear.coef.ndim == 1 else linear.coef.T
-    norm = float(np.max(np.linalg.norm(columns.reshape(1 if columns is linear.coef else len(columns), -1), axis=1)))
+    coef = linear.coef.astype(np.float64)  # a norm in 32 bits may be below that of the model
+    problems = coef.T if linear.loss.kind != "multiclass" and coef.ndim == 2 else coef.reshape(1, -1)
+    norm = float(np.max(np.linalg.norm(problems, axis=1)))
     return linear._replace(penalty=L2Ball(norm * (1.0 + 1e-12) if norm > 0.0 else 1.0))
 
 

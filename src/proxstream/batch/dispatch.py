@@ -33,6 +33,7 @@ from ..core.validation import one_of
 from . import cost
 from .centring import solve_centred
 from .problem import Problem, Solution
+from .proof import AIM
 
 Room = Literal["sdca", "newton", "interior", "l1", "multiclass"]
 
@@ -67,7 +68,7 @@ def solve(
     def solved(near: Problem, start: Solution | None) -> Solution:
         room = import_module(MODULES[choose(near, solver)], __package__)
         solution: Solution = room.solve(
-            near, tol=tol, max_epochs=max_epochs, seed=seed, start=start, n_threads=n_threads
+            near, tol=AIM * tol, max_epochs=max_epochs, seed=seed, start=start, n_threads=n_threads
         )
         return solution
 

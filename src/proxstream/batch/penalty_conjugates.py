@@ -94,15 +94,24 @@ class Net(PenaltyConjugate):
         return float(net_conjugate(v.ravel(), self.l1, self.l2, scale))
 
     def bound(self, v: Array, error: Array) -> tuple[float, float]:
-        """Return a scale s and an upper bound on Psi*(s u) for every u with |u - v| <= error."""
-        largest = (np.abs(v) + error).ravel()
-        s = self.limit(largest)
+        """Return a scale s and an upper bound on Psi*(s u) for every u with |u - v| <= error; few passes over v."""
+        beyond = np.abs(v)
+        beyond += error
+        beyond = beyond.ravel()
+        s = self.limit(beyond)
         s = s * INWARD if s < 1.0 else s
         if not self.l2.any():
             return s, 0.0
-        beyond = np.maximum(s * (NUDGE * largest) - self.l1, 0.0)
-        over = np.divide(beyond, self.l2, out=np.zeros_like(beyond), where=self.l2 > 0.0)
-        return s, 0.5 * UP * float(np.sum(beyond * over))
+        beyond *= NUDGE
+        beyond *= s
+        beyond -= self.l1
+        np.maximum(beyond, 0.0, out=beyond)
+        if len(self.l2) == 1:
+            over = beyond / self.l2
+        else:
+            over = np.divide(beyond, self.l2, out=np.zeros_like(beyond), where=self.l2 > 0.0)
+        over *= beyond
+        return s, 0.5 * UP * float(np.sum(over))
 
     def primal(self, w: Array) -> float:
         """Return Psi(w) itself."""

@@ -122,7 +122,7 @@ class Trace:
         watch = _WATCH.get()
         if watch is not None and watch(self.history[-1]):
             return True
-        return _within(self.history[-1], self.tol)
+        return within(self.history[-1], self.tol)
 
     @property
     def aim(self) -> float:
@@ -132,30 +132,35 @@ class Trace:
     @property
     def near_rounding(self) -> bool:
         """Whether the last gap may be rounding alone."""
-        return bool(self.history) and _within(self.history[-1], ROUNDING)
+        return bool(self.history) and within(self.history[-1], ROUNDING)
 
     @property
     def stalled(self) -> bool:
         """Whether rounding hides all further progress, so that no smaller gap can be proved in 64 bits."""
         before, last = self.history[:-PATIENCE], self.history[-PATIENCE:]
-        if not before or not all(_within(record, ROUNDING) for record in last):
+        if not before or not all(within(record, ROUNDING) for record in last):
             return False
         return not min(record.gap for record in last) < BETTER * min(record.gap for record in before)
 
 
-def _within(record: Record, tol: float) -> bool:
+def within(record: Record, tol: float) -> bool:
     """Return whether the relative gap of a record is at most tol."""
     return bool(np.isfinite(record.gap)) and record.gap <= tol * max(abs(record.primal), abs(record.dual))
 
 
 class Solution(NamedTuple):
-    """Weights, intercept, dual variables (one per row, or per row and output) and the history that proves them."""
+    """Weights, intercept, dual variables (one per row, or per row and output) and the history that proves them.
+
+    `v` is sum_i p_i alpha_i x_i where the solver knows it from plain sums; features that no dual point can bring to
+    their bounds may have 0 there.
+    """
 
     coef: Array
     intercept: Any
     alpha: Array
     history: list[Record]
     converged: bool
+    v: Array | None = None
 
     @property
     def primal(self) -> float:
@@ -170,7 +175,7 @@ class Solution(NamedTuple):
     @property
     def limited_by_rounding(self) -> bool:
         """Whether the solver ended because no smaller gap can be proved in 64 bits."""
-        return not self.converged and _within(self.history[-1], ROUNDING)
+        return not self.converged and within(self.history[-1], ROUNDING)
 
 
 def shortfall(name: str, last: Record, tol: float, advice: str) -> str:
@@ -182,7 +187,7 @@ def shortfall(name: str, last: Record, tol: float, advice: str) -> str:
     """
     size = max(abs(last.primal), abs(last.dual))
     relative = last.gap / size if size > 0.0 else 0.0
-    if _within(last, ROUNDING):
+    if within(last, ROUNDING):
         advice = f"a smaller gap cannot be proved in 64-bit numbers; raise tol to {ROUNDING:g} or more"
     return (
         f"{name} stopped after {last.epoch} epochs with a relative duality gap of {relative:.2g}, above tol={tol:g}: "

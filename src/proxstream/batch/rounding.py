@@ -23,6 +23,11 @@ Psi* of the usual penalties grows with each |v_j|, so Psi*(s (|v| + e)) bounds P
 with the last operations rounded down: some 1e-14 of the objective below what plain sums give. For penalties whose
 conjugate is found by their solver, the last term is that result plus 1e-12 of its terms.
 
+Solvers know V from plain sums, in any order, of n rows at most. That is good enough where n u is far below the gap, and
+costs no pass over the data:
+
+    |V_j - v_j| <= (n + 16) u max |x_ij| sum_i |p_i alpha_i|                                                 (3)
+
 Columns and labels that were centred (`centring`) are rounded differences; 9 instead of 7 in (1) accounts for them.
 """
 
@@ -39,7 +44,7 @@ from ..data.rowblock import RowBlock
 from .penalty_conjugates import PenaltyConjugate
 
 UNIT = 2.0**-53
-COLUMN, CONJUGATE = 9.0, 16.0  # units in (1)
+COLUMN, CONJUGATE, PLAIN = 9.0, 16.0, 16.0  # units in (1) and (3)
 LAST = 16.0  # units of the last operations
 TINY = 1e-300  # more than underflow takes
 LARGEST_LOG = 1500.0  # bounds |log y| + |log a| of every number, in conjugates of losses with a log link
@@ -54,19 +59,31 @@ class DualSums:
 
     def __init__(self, loss: Loss, shape: tuple[int, ...], total: float, *, fit_intercept: bool) -> None:
         self.loss, self.shape, self.total, self.fit_intercept = loss, shape, total, fit_intercept
-        columns = shape[1] if len(shape) == 2 else 1
-        self.v, self.low, self.size = (np.zeros((columns, shape[0])) for _ in range(3))
+        self.n_columns = shape[1] if len(shape) == 2 else 1
+        self.cells: Array | None = None  # of each feature, for each column
+        self.known: Array | None = None
+        self.largest = 0.0
         self.sums = np.zeros(5)  # of conjugates: see `add_conjugates`
-        self.excess = np.zeros((3, columns))  # sums of c alpha in two numbers, and of c |alpha|
+        self.excess = np.zeros((3, self.n_columns))  # sums of c alpha in two numbers, and of c |alpha|
         self.n_rows = 0
 
     def add(self, rows: RowBlock, labels: Array, alpha: Array) -> None:
         """Add rows with their dual variables."""
         from . import _bounded as kernels
 
+        if self.cells is None:
+            self.cells = np.zeros((self.n_columns, self.shape[0], kernels.CELL))
         for k, column in enumerate(alpha.T if alpha.ndim == 2 else (alpha,)):
             weighted = column * rows.c if len(rows.c) else column
-            kernels.add_rows(rows, weighted / self.total, self.v[k], self.low[k], self.size[k])
+            kernels.add_rows(rows, weighted / self.total, self.cells[k].ravel())
+        self._add_conjugates(rows, labels, alpha)
+
+    def add_known(self, rows: RowBlock, labels: Array, alpha: Array, v: Array) -> None:
+        """Add all rows, of which v are plain sums: (3) instead of (1)."""
+        self._add_conjugates(rows, labels, alpha)
+        self.known, self.largest = v, rows.check_finite()
+
+    def _add_conjugates(self, rows: RowBlock, labels: Array, alpha: Array) -> None:
         self.n_rows += rows.n_rows
         if alpha.ndim == 1:
             self._add_single(labels, rows.c, alpha)
@@ -106,9 +123,7 @@ class DualSums:
         plain = 4.0 * self.n_rows * UNIT  # relative error of plain sums of positive terms
         second = 2.0 * (self.n_rows * UNIT) ** 2
         eps = self._imbalance() if self.fit_intercept else 0.0
-        error = (1.0 + plain) * (COLUMN * UNIT + second + eps) * self.size
-        error[self.size > 0.0] += TINY
-        s, psi = conjugate.bound(self._shaped(self.v + self.low), self._shaped(error))
+        s, psi = conjugate.bound(*self._columns(plain, second + eps))
         ends = (self.sums[0] + self.sums[1]) / self.total, self.sums[3] / self.total
         both, sizes = ((1.0 + plain) * x / self.total for x in (self.sums[2], self.sums[4]))
         a = s * ends[0] + (1.0 - s) * ends[1]
@@ -121,8 +136,18 @@ class DualSums:
         excess = np.abs(self.excess[0] + self.excess[1]) + 8.0 * UNIT * mass
         return float(np.sum(np.divide(2.0 * excess, mass, out=np.zeros_like(mass), where=mass > 0.0)))
 
-    def _shaped(self, columns: Array) -> Array:
-        return columns.T if len(self.shape) == 2 else columns[0]
+    def _columns(self, plain: float, more: float) -> tuple[Array, Array]:
+        """Return V and the bounds on its errors, with `more` than (1) or (3) counts."""
+        if self.known is not None:
+            size = np.asarray(self.largest * self.excess[2] / self.total)
+            error = (1.0 + plain) * ((self.n_rows + PLAIN) * UNIT + more) * size + TINY
+            return self.known, error if len(self.shape) == 2 else error[0]
+        cells = self.cells if self.cells is not None else np.zeros((self.n_columns, self.shape[0], 3))
+        size = cells[..., 2]
+        error = (1.0 + plain) * (COLUMN * UNIT + more) * size
+        error[size > 0.0] += TINY
+        v = cells[..., 0] + cells[..., 1]
+        return (v.T, error.T) if len(self.shape) == 2 else (v[0], error[0])
 
 
 def exact_total(c: Any, n_rows: int) -> float:

@@ -167,7 +167,8 @@ def certain_features(model: Model, proof: Certificate) -> dict[str, list[dict[st
         of.sort(key=lambda pair: (-abs(pair[1]), pair[0]))
         return [{"feature": j, **({"name": names.get(j, [])} if names else {}), "weight": w} for j, w in of]
 
-    return {"never_zero": entries(proof.support), "always_zero": entries(proof.zeros)}
+    known = np.union1d(proof.present, np.flatnonzero(largest))
+    return {"never_zero": entries(proof.support), "always_zero": entries(np.intersect1d(proof.zeros, known))}
 
 
 def feature_lines(found: dict[str, list[dict[str, Any]]]) -> list[str]:

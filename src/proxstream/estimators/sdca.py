@@ -6,6 +6,7 @@ from typing import Any
 
 from ..batch import Problem, Solution
 from ..batch.centring import solve_centred
+from ..batch.proof import AIM
 from ..batch.sdca import Rule, net_terms, solve
 from ..core.losses import Loss
 from ._batch import DEFAULT_PENALTY, BatchClassifier, BatchEstimator, BatchRegressor
@@ -30,7 +31,7 @@ class _SDCA(BatchEstimator):
 
     def _solve(self, problem: Problem, start: Solution | None, n_threads: int) -> Solution:
         common: dict[str, Any] = {
-            "tol": self.tol,
+            "tol": AIM * self.tol,
             "max_epochs": self.max_epochs,
             "seed": self._seed(),
             "n_threads": n_threads,

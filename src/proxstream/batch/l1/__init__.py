@@ -26,12 +26,14 @@ from ...core.validation import Array
 from ...data.threads import ALONE, Threads
 from .. import cost, narrow
 from ..problem import Problem, Solution, Trace
+from ..rounding import UNIT
 from . import _csc as kernels, gram, squares
 from ._kernels import violations
 from .gram import Gram
 from .point import Point, Proof, Strengths
 from .sweeps import Step, Sweeps
 
+SURE = 1e-9  # part of l1 by which a column has to stay below it to be dropped
 NEAR = 0.9  # part of l1 from which |G_j| makes a resting feature worth looking at
 TENTH = 0.1  # of the first violations: there an epoch ends
 MOST_STEPS = 50
@@ -97,9 +99,10 @@ def _solve(
             break
         epoch += 1
         slopes = descent.improve(proof.alive, proof.G)
-    coef = np.zeros(problem.n_features)
+    coef, v = np.zeros(problem.n_features), np.zeros(problem.n_features)
     coef[kept] = at.w[: len(kept)]
-    return Solution(coef, float(at.w[-1]) if problem.fit_intercept else 0.0, proof.alpha, trace.history, done)
+    v[kept] = proof.products()[: len(kept)]
+    return Solution(coef, float(at.w[-1]) if problem.fit_intercept else 0.0, proof.alpha, trace.history, done, v)
 
 
 def _settling(trace: Trace, primal: float) -> bool:
@@ -148,7 +151,7 @@ def survivors(problem: Problem, psi: Strengths, threads: Threads = ALONE) -> tup
     table = sum(tables[1:], start=tables[0])
     pulled = table[:, 0] > 0.0
     if math.isfinite(loss.lipschitz):
-        pulled &= np.maximum(-table[:, 1], table[:, 2]) > psi.l1 * (1.0 - 1e-9)
+        pulled &= np.maximum(-table[:, 1], table[:, 2]) > psi.l1 * (1.0 - max(SURE, problem.rows.n_rows * 4.0 * UNIT))
     kept = np.flatnonzero(pulled)
     return kept, kernels.Parts(ranges, threads.each, [one[kept, 0].astype(np.int64) for one in tables])
 

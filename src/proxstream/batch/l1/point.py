@@ -184,6 +184,12 @@ class Proof:
         if math.isfinite(radius):
             self.alive = l1.not_ruled_out(self.G, j, w, self.q, s, radius, at.psi.l1)
 
+    def products(self) -> Array:
+        """Return sum_i p_i alpha_i x_ij of the best point, for all columns."""
+        out = np.empty(len(self.q))
+        self.at.products(np.arange(len(self.q)), self.at.p * self.alpha, out)
+        return out
+
     def project(self, tol: float, descent: float, preconditioner: projection.Preconditioner | None = None) -> None:
         """Offer the projection of the slopes at the weights, if the seconds of the descent so far allow one."""
         at, ptr, alive = self.at, self.at.columns.ptr, self.alive

@@ -55,6 +55,7 @@ class _Rounds:
         self.every, self.bent = np.arange(problem.n_features), bool(np.any(psi.l2))
         self.w = np.zeros(problem.n_features) if start is None else np.array(start.coef, dtype=np.float64)
         self.b, self.dual, self.alpha = 0.0, 0.0, np.zeros(problem.rows.n_rows)  # D(0) = 0
+        self.v = np.zeros(problem.n_features)
         self.working: Whole | Working = (Whole if Whole.worth(passes) else Working)(problem, passes)
 
     def run(self, trace: Trace, max_epochs: int) -> tuple[Solution, bool]:
@@ -74,7 +75,7 @@ class _Rounds:
         return self._solution(trace, done), True
 
     def _solution(self, trace: Trace, done: bool) -> Solution:
-        return Solution(self.w, self.b, self.alpha, trace.history, done)
+        return Solution(self.w, self.b, self.alpha, trace.history, done, self.v)
 
     def _look(self, support: Array) -> tuple[Array, float]:
         """Compute residuals, intercept and dual point from the weights alone; return G and P."""
@@ -97,7 +98,7 @@ class _Rounds:
         s = min(max(s, 0.0), most)
         value = s * linear - 0.5 * s * s * square - float(kernels.beyond(G, self.every, s, *self.psi))
         if value > self.dual:
-            self.dual, self.alpha = value, s * r
+            self.dual, self.alpha, self.v = value, s * r, s * G
         return G, primal
 
     def _improve(self, G: Array) -> bool:

@@ -29,7 +29,7 @@ import numpy as np
 
 from ...core.validation import Array
 from .. import narrow
-from ..dual import dual_point
+from ..dual import DualPoint, dual_point
 from ..problem import Problem, Solution, Trace
 from .curvature import (
     LOOSEST,
@@ -90,6 +90,7 @@ class _Newton:
         self.mu, self.w = mu.ravel(), np.zeros(passes.size)
         self.features = slice(0, passes.size - passes.outputs)
         zero = np.zeros((passes.n, *problem.shape[1:]))
+        self.proof: DualPoint | None = None  # the best one, with an intercept
         self.trace.best_dual = -float(problem.shares @ problem.loss.conjugate(zero, problem.labels))
 
     def run(self, max_epochs: int, start: Solution | None) -> Solution:
@@ -125,7 +126,9 @@ class _Newton:
             last = step == 0.0 or epoch + 1 == max_epochs or idle >= STALLED
         alpha = -self.problem.loss.slope(at.z, self.problem.labels)
         if passes.one:
-            alpha = dual_point(self.problem, alpha, search=False).alpha
+            _, alpha, v = self.proof or dual_point(self.problem, alpha, search=False)
+        else:
+            v = passes.transposed((alpha.T * self.problem.shares).T)[self.features].reshape(self.problem.shape)
         coef, intercept = self.w[self.features].reshape(self.problem.shape), self.w[self.features.stop :]
         return Solution(
             coef.copy(),
@@ -133,6 +136,7 @@ class _Newton:
             alpha,
             self.trace.history,
             done,
+            v,
         )
 
     def _preconditioner(self) -> Preconditioner:
@@ -175,7 +179,9 @@ class _Newton:
             dual = at.P - self._gap(at)
             if self.passes.one:
                 alpha = -self.problem.loss.slope(at.z, self.problem.labels)
-                dual = dual_point(self.problem, alpha, search=False).value
+                point = dual_point(self.problem, alpha, search=False)
+                self.proof = point if self.proof is None else max(self.proof, point, key=lambda one: one.value)
+                dual = point.value
         return at, self.trace.certify(epoch, at.P, dual, int(np.count_nonzero(self.w[self.features])))
 
     def _recentre(self, z: Array) -> None:

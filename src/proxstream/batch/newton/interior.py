@@ -44,7 +44,7 @@ import numpy as np
 from ...core.penalties import L1, L2
 from ...core.validation import Array
 from ..dispatch import NARROW
-from ..dual import combine, dual_point
+from ..dual import DualPoint, combine, dual_point
 from ..lambda_max import null_point
 from ..problem import Problem, Solution, Trace
 from .curvature import Factorized, Point, direction
@@ -116,6 +116,7 @@ class _Interior:
     def __init__(self, problem: Problem, passes: Passes, trace: Trace) -> None:
         self.problem, self.passes, self.trace = problem, passes, trace
         self.p, self.sides = problem.shares, problem.loss.sides(problem.rows.y)
+        self.proof = DualPoint(-np.inf, np.zeros(problem.rows.n_rows), np.zeros(problem.n_features))
         terms = problem.penalty.terms(problem.shape)
         l1, self.l2 = (np.broadcast_to(np.asarray(each, np.float64), problem.shape) for each in (terms.l1, terms.l2))
         self.signed = Signed(l1, self.l2, 1.0 / passes.n)
@@ -152,16 +153,16 @@ class _Interior:
             w += size * d
             at = at.moved(changes, size)
             z = passes.times(w)
-        alpha = dual_point(self.problem, alpha, search=False).alpha
-        return Solution(kept[:-1].copy(), float(kept[-1]), alpha, self.trace.history, done)
+        proof = self.proof
+        return Solution(kept[:-1].copy(), float(kept[-1]), proof.alpha, self.trace.history, done, proof.v)
 
     def _certified(self, epoch: int, w: Array, z: Array, alpha: Array, at: Four) -> tuple[Array, bool]:
         """Return the weights with exact zeros, and whether they are proved to be good enough."""
         if len(self.signed.j):
             w = self.signed.rounded(at, w)
             z = self.passes.times(w)
-        dual = dual_point(self.problem, alpha, search=False).value
-        return w, self.trace.certify(epoch, self._primal(w, z), dual, int(np.count_nonzero(w[:-1])))
+        self.proof = max(self.proof, dual_point(self.problem, alpha, search=False), key=lambda point: point.value)
+        return w, self.trace.certify(epoch, self._primal(w, z), self.proof.value, int(np.count_nonzero(w[:-1])))
 
     def _primal(self, w: Array, z: Array) -> float:
         loss = float(self.p @ self.problem.loss.value(z, self.problem.rows.y))
@@ -242,18 +243,19 @@ class _Columns:
     def run(self, max_epochs: int) -> Solution:
         """Solve on larger and larger working sets, and to smaller and smaller gaps."""
         tol, goal, epochs = self.trace.tol, ROUGH, 0
-        S = self._extended(np.empty(0, np.int64), null_point(self.problem)[1])
+        first = null_point(self.problem)[1]
+        dual, S = dual_point(self.problem, first, search=False), self._extended(np.empty(0, np.int64), first)
         while True:
             goal = max(SHORT_OF_TOL * tol, goal)
             found = self._solved(S, goal, max_epochs - epochs)
             epochs += found.history[-1].epoch
             coef = np.zeros(self.problem.n_features)
             coef[S] = found.coef
-            dual = dual_point(self.problem, found.alpha, search=False)
+            dual = max(dual, dual_point(self.problem, found.alpha, search=False), key=lambda point: point.value)
             done = self.trace.certify(epochs, found.primal, dual.value, int(np.count_nonzero(coef)))
             grown = self._extended(S, found.alpha)
             if done or epochs >= max_epochs or (len(grown) == len(S) and goal <= SHORT_OF_TOL * tol):
-                return Solution(coef, found.intercept, dual.alpha, self.trace.history, done)
+                return Solution(coef, found.intercept, dual.alpha, self.trace.history, done, dual.v)
             S, goal = grown, FINER * goal
 
     def _solved(self, S: Array, goal: float, max_epochs: int) -> Solution:

@@ -131,6 +131,7 @@ def solve(
         lam = first_strength(problem.loss, squares, problem.rows.n_rows)
         part = StrongPart(problem.penalty, problem.n_features, rule.strong_part, lam)
         run = Run(problem, part.link(), rule, seed, start, n_threads)
+        run.rises = False
         converged = run.until(trace, max_epochs, part)
     return run.solution(trace, converged)
 

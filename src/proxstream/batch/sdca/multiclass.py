@@ -76,6 +76,7 @@ def solve(
     rng = np.random.default_rng(seed)
     trace = Trace(tol)
     best, dual = ascent.certify()
+    proof, beta = dual, ascent.beta.copy()
     done = trace.certify(0, best.primal, dual, int(np.count_nonzero(best.w)))
     look = 1
     for epoch in range(1, max_epochs + 1):
@@ -87,8 +88,10 @@ def solve(
             look = int(np.ceil(GROWTH * epoch))
             point, dual = ascent.certify()
             best = min(best, point, key=lambda seen: seen.primal)
+            if dual > proof:
+                proof, beta = dual, ascent.beta.copy()
             done = trace.certify(epoch, best.primal, dual, int(np.count_nonzero(best.w)))
-    return Solution(best.w, best.b, e_less(ascent.beta, problem.labels), trace.history, done)
+    return Solution(best.w, best.b, e_less(beta, problem.labels), trace.history, done)
 
 
 class Point(NamedTuple):

@@ -86,6 +86,8 @@ class Run:
         self.picked: Array | None = None
         self.coef, self.intercept, self.factors = np.zeros(problem.n_features), 0.0, np.ones(2)
         self.best, self.rose = Seen(np.inf, self.coef, 0.0), False
+        self.rises = True  # D: not where a strongly convex part is weakened
+        self.proof: tuple[float, Array] = (-np.inf, self.state.alpha)  # the best dual value then, and its alpha
         self.scale = 1.0 if problem.loss.kind == "binary" else scale_of(np.std(rows.y), np.abs(rows.y).max())
         self.bend(link)
         if start is not None:
@@ -298,7 +300,10 @@ class Run:
         self.rose = self.rose or bool(trace.history and not primal <= trace.history[-1].primal)
         if self.rose and primal < self.best.primal:  # a copy of w costs memory: only where P has been seen to rise
             self.best = Seen(primal, w.copy(), self.intercept)
-        return trace.certify(self.epoch, primal, -float(sums[-1]) - bound, int(np.count_nonzero(w)))
+        dual = -float(sums[-1]) - bound
+        if not self.rises and dual > self.proof[0]:
+            self.proof = dual, alpha * np.where(alpha > 0.0, *self.factors)
+        return trace.certify(self.epoch, primal, dual, int(np.count_nonzero(w)))
 
     def _room(self, trace: Trace) -> float:
         """Return P less the least that the mean loss can be: what the penalty has at most at the optimum."""
@@ -313,15 +318,19 @@ class Run:
     def solution(self, trace: Trace, converged: bool) -> Solution:
         """Return what the last certificate was for; if it falls short, the best weights that any of them was for.
 
-        P rises and falls on the way, for it is D that the steps ascend.
+        P rises and falls on the way, for it is D that the steps ascend. Where D may fall as well, alpha is that of the
+        best dual value.
         """
         from .._conjugates import scale_sides
 
-        alpha = self._alpha()
-        scale_sides(alpha, *self.factors)
+        alpha = self._alpha() if self.rises else self.proof[1]
+        if self.rises:
+            scale_sides(alpha, *self.factors)
         last, best = trace.history[-1], self.best
         if converged or (np.isfinite(last.primal) and not best.primal < last.primal):
-            return Solution(self.coef, self.intercept, alpha, trace.history, converged)
+            known = np.all(self.net.l2 > 0.0) and not self.net.l1.any()
+            v = np.multiply(self.net.l2, self.coef, out=self.state.v) if known else None
+            return Solution(self.coef, self.intercept, alpha, trace.history, converged, v)
         converged = trace.certify(last.epoch, best.primal, last.dual, int(np.count_nonzero(best.coef)))
         return Solution(best.coef, best.intercept, alpha, trace.history, converged)
 
