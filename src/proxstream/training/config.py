@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Mapping
 from dataclasses import field, fields, replace
-from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,6 +25,9 @@ from .base_session import Plan
 from .labels import Labels, make_labels
 from .option_words import label_text, option_words
 from .strengths import DEFAULT, Strengths, parse_choice
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 # Fields that do not shape the model, and fields that `settings` expands into several options.
 NOT_SETTINGS = (
@@ -252,6 +253,8 @@ class TrainConfig:
 
     def continue_initial(self) -> tuple[TrainConfig, Learner]:
         """Return the configuration with the settings of the model that training continues from, and its learner."""
+        from hashlib import file_digest
+
         from ..models import file as modelfile
 
         path = self.initial or ""
@@ -263,7 +266,7 @@ class TrainConfig:
             raise modelfile.ModelFileError(f"{path}: holds weights only, training cannot continue from it")
         learner.n_threads = self.threads
         with open(path, "rb") as file:
-            checksum = hashlib.file_digest(file, "sha256").hexdigest()
+            checksum = file_digest(file, "sha256").hexdigest()
         usual = model.classes in ((-1.0, 1.0), (0.0, 1.0)) and learner.n_outputs == 1
         changes: dict[str, Any] = {
             "loss": str(learner.loss),
@@ -311,12 +314,16 @@ class TrainConfig:
         return bool(self.held_out_share) or self.holdout_file is not None
 
     @cached_property
-    def held_out_share(self) -> Fraction:
+    def held_out_share(self) -> Fraction | int:
         """The share of the rows that is held out; 0 if none are, or those of a separate file.
 
         >>> TrainConfig(("a.svm",), "m.psm", holdout_share=0.25).held_out_share
         Fraction(1, 4)
         """
+        if not self.holdout_every and not self.holdout_share:
+            return 0
+        from fractions import Fraction
+
         if self.holdout_every:
             return Fraction(1, self.holdout_every)
         return Fraction(repr(float(self.holdout_share))).limit_denominator(1_000_000)
