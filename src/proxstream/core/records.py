@@ -19,7 +19,10 @@ else:
             if not bases:
                 return super().__new__(cls, name, bases, body)
             fields = body.get("__annotations__", {})
-            defaults = [body[field] for field in fields if field in body]
+            given = [field for field in fields if field in body]
+            if given != [*fields][len(fields) - len(given) :]:
+                raise TypeError(f"{name}: fields without a default come first, got defaults of {', '.join(given)}")
+            defaults = [body[field] for field in given]
             made = namedtuple(name, fields, defaults=defaults, module=body["__module__"])
             made.__annotations__ = fields
             for key, value in body.items():
