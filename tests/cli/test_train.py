@@ -741,6 +741,12 @@ def test_training_and_evaluating_import_no_slow_part_of_the_standard_library() -
     assert done.stdout == "\n"
 
 
+def test_a_short_option_may_have_its_value_attached(train: Any) -> None:
+    for word in ("-omodel.psm", "-o=model.psm"):
+        assert train("clicks.svm", word, "--quiet") == (0, "", "")
+        Path("model.psm").unlink()
+
+
 def test_bad_rows_of_a_file_held_out_do_not_replace_those_of_the_data(train: Any) -> None:
     Path("data.svm").write_text("1 1:1\nbad line\n-1 2:1\n")
     Path("out.svm").write_text("1 1:1\nworse line\n-1 2:1\n")
