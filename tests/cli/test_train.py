@@ -730,6 +730,23 @@ def test_training_imports_neither_scikit_learn_nor_what_its_format_does_not_need
     assert done.stdout == "\n"
 
 
+def test_training_and_evaluating_import_no_slow_part_of_the_standard_library() -> None:
+    code = (
+        "import sys, numpy, click, json; before = set(sys.modules)\n"
+        "import proxstream.cli.train, proxstream.cli.evaluate, proxstream.training.run, proxstream.training.classes\n"
+        "import proxstream.data.metrics, proxstream.io.open, proxstream.io.text.svmlight, proxstream.learner.trial\n"
+        "print(*{'pathlib', 'hashlib', 'fractions', 'difflib', 'numba'} & (set(sys.modules) - before))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "\n"
+
+
+def test_a_short_option_may_have_its_value_attached(train: Any) -> None:
+    for word in ("-omodel.psm", "-o=model.psm"):
+        assert train("clicks.svm", word, "--quiet") == (0, "", "")
+        Path("model.psm").unlink()
+
+
 def test_bad_rows_of_a_file_held_out_do_not_replace_those_of_the_data(train: Any) -> None:
     Path("data.svm").write_text("1 1:1\nbad line\n-1 2:1\n")
     Path("out.svm").write_text("1 1:1\nworse line\n-1 2:1\n")

@@ -280,5 +280,5 @@ print(learner.t)
 
 
 def test_the_digest_is_that_of_the_package() -> None:
-    assert Path(ps.__file__).parent == sources.PACKAGE
-    assert sources.PACKAGE / "learner" / "_auto.py" in sources.kernel_sources(sources.PACKAGE)
+    assert Path(ps.__file__).parent == Path(sources.PACKAGE)
+    assert os.path.join(sources.PACKAGE, "learner", "_auto.py") in sources.kernel_sources(sources.PACKAGE)

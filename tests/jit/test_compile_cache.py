@@ -80,12 +80,12 @@ def test_an_edited_source_has_another_digest(source: str, tmp_path: Path) -> Non
     for name in ("jit/a.py", "core/losses/a.py", "batch/l1/_a.py"):
         (tmp_path / name).parent.mkdir(parents=True)
         (tmp_path / name).write_text("x = 1\n")
-    before = sources.digest(tmp_path)
+    before = sources.digest(str(tmp_path))
     sources.digest.cache_clear()
-    assert before == sources.digest(tmp_path)
+    assert before == sources.digest(str(tmp_path))
     sources.digest.cache_clear()
     (tmp_path / source).write_text("x = 2\n")
-    assert before != sources.digest(tmp_path)
+    assert before != sources.digest(str(tmp_path))
 
 
 def test_a_second_call_compiles_nothing() -> None:

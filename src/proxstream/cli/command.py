@@ -34,6 +34,13 @@ class Command(click.Command):
         super().__init__(*args, **attributes)
         self.sections = sections
 
+    def make_parser(self, ctx: click.Context) -> Any:
+        """Return a parser that knows -o at once: click looks for it among the long options and for words like it."""
+        parser: Any = super().make_parser(ctx)
+        for name, option in getattr(parser, "_short_opt", {}).items():
+            getattr(parser, "_long_opt", {}).setdefault(name, option)
+        return parser
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the words of the command; an error knows its command and suggests options."""
         try:

@@ -199,7 +199,7 @@ def _known_parameters() -> dict[str, Any]:
 
 def _split(words: Sequence[str]) -> tuple[list[str], dict[str, str | bool]]:
     """Separate the parameters of the algorithm, which click does not know, from the files."""
-    known = _known_parameters()
+    known: dict[str, Any] = {}
     files: list[str] = []
     parameters: dict[str, str | bool] = {}
     left = iter(words)
@@ -207,6 +207,7 @@ def _split(words: Sequence[str]) -> tuple[list[str], dict[str, str | bool]]:
         if not word.startswith("-") or word == "-":
             files.append(word)
             continue
+        known = known or _known_parameters()
         option, given, value = word.partition("=")
         name = option.removeprefix("--").replace("-", "_")
         if not option.startswith("--") or name not in known:
@@ -291,10 +292,10 @@ def _run(config: TrainConfig, report: ProgressReport, given: set[str]) -> None:
 
 def _suggest_categorical(run: Run, report: ProgressReport) -> None:
     """Point out integer columns that look like identifiers."""
-    from ..io import suggest_categorical
-
     if report.quiet or not set(run.stream.formats) & set(TABLES) or not run.stream.rereadable:
         return
+    from ..io import suggest_categorical
+
     named = [word for entry in run.config.features.numeric for word in entry.split(",")]
     found = [name for name in suggest_categorical(run.stream) if not any(fnmatch(name, word) for word in named)]
     if found:

@@ -42,7 +42,7 @@ class FileMeasures(NamedTuple):
 class HeldOutTask(NamedTuple):
     """How rows of a file are held out, and the arguments of the learner that predicts them."""
 
-    share: Fraction
+    share: Fraction | int
     settings: Mapping[str, Any]
     encode: Callable[[Batch], Batch]
 

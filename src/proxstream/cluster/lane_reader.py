@@ -112,7 +112,7 @@ def _concat(several: list[Batch]) -> Batch:
     return Batch(block._replace(y=y), y, block.c, columns=max(batch.columns for batch in several))
 
 
-def mark_held_out(batch: Batch, share: Fraction, before: int) -> Batch:
+def mark_held_out(batch: Batch, share: Fraction | int, before: int) -> Batch:
     """Return a batch that starts at row `before` of a file with the weights of held-out rows negated.
 
     A row that is held out keeps its place and its weight, whatever happens to its label.
@@ -124,7 +124,7 @@ def mark_held_out(batch: Batch, share: Fraction, before: int) -> Batch:
 class LaneReader:
     """Reads the files of a lane: the current chunk, and how many of its rows have been taken."""
 
-    def __init__(self, files: list[FilePartition], position: LanePosition, held_out: Fraction) -> None:
+    def __init__(self, files: list[FilePartition], position: LanePosition, held_out: Fraction | int) -> None:
         self._files, self.position, self._held_out = files, position, held_out
         self._chunks: Iterator[Chunk] = iter(())
         self._chunk: Chunk | None = None

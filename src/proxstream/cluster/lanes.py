@@ -70,7 +70,7 @@ class LaneTask:
     slices: tuple[Slice, ...] = ()
     position: LanePosition | None = None
     tally: bool = False
-    held_out: Fraction = Fraction(0)
+    held_out: Fraction | int = 0
 
 
 Counts = dict[str, tuple[Array, Array]]  # by name: indices into a flat array, and values to add there

@@ -53,7 +53,7 @@ class Plan:
     passes: Sequence[Sequence[int]]
     fresh: bool = True
     tally: bool = False
-    held_out: Fraction = Fraction(0)
+    held_out: Fraction | int = 0
     settled: bool = False
 
 

@@ -2,16 +2,19 @@
 
 `dataclass(frozen=True)` writes the text of six methods per class and compiles it. A command defines sixty components
 (losses, penalties, algorithms, rates, its options) as it starts, which was a seventh of the time before its first row.
-A `component` has the fields of a dataclass, so that `dataclasses.fields` and `replace` work, and the methods below.
+A `component` has the fields of a dataclass, so that `dataclasses.fields` and `replace` work, and the methods below. Its
+annotations are read when somebody asks for the fields: most commands use three or four components.
 """
 
 from __future__ import annotations
 
 from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, field, fields
 from functools import cache
+from threading import RLock
 from typing import Any, TypeVar, dataclass_transform
 
 Class = TypeVar("Class")
+_MAKING = RLock()  # held while a class becomes a dataclass, which needs those it derives from
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
@@ -28,13 +31,27 @@ def component(cls: type[Class]) -> type[Class]:
     Traceback (most recent call last):
     dataclasses.FrozenInstanceError: cannot assign to field 'hi'
     """
-    made: Any = dataclass(init=False, repr=False, eq=False)(cls)
+    made: Any = cls
+    made.__dataclass_fields__ = _LazyFields(cls)
     made.__init__, made.__setattr__, made.__delattr__, made.__signature__ = _init, _set, _delete, _Signature()
     if made.__repr__ is object.__repr__:
         made.__repr__ = _repr
     if made.__eq__ is object.__eq__:
         made.__eq__, made.__hash__ = _equal, _hash
     return cls
+
+
+class _LazyFields:
+    """The fields of a component, found when somebody asks for those of the class or of one derived from it."""
+
+    def __init__(self, cls: type) -> None:
+        self._cls = cls
+
+    def __get__(self, instance: object, kind: type) -> Any:
+        with _MAKING:
+            if vars(self._cls)["__dataclass_fields__"] is self:
+                dataclass(init=False, repr=False, eq=False)(self._cls)  # puts the fields in the place of this object
+        return self._cls.__dataclass_fields__  # type: ignore[attr-defined]
 
 
 @cache

@@ -24,13 +24,13 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from . import validation as _checks
 from .component import component
 from .penalties import KL, L1, NoPenalty, Penalty, Simplex
+from .records import NamedTuple
 from .validation import Array
 
 Shape = tuple[int, ...]

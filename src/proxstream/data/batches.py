@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
 
+from ..core.records import NamedTuple
 from ..core.validation import Array, vector
 from .rowblock import NO_WEIGHTS, RowBlock, as_block
 from .sparse_checks import check_sparse

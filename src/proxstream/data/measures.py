@@ -66,10 +66,11 @@ def calibration_groups(scores: Array, probabilities: Array) -> list[tuple[float,
     probabilities : array of shape (bins,)
         Sums of weight times probability.
     """
-    negative, positive = scores.T
-    weight = negative + positive
+    weight = scores[:, 0] + scores[:, 1]
+    total, used = max(float(weight.sum()), 1e-300), np.flatnonzero(weight != 0.0)
+    weight, positive, probabilities = weight[used], scores[used, 1], probabilities[used]
     before = np.cumsum(weight) - weight / 2.0
-    group = np.minimum((before * GROUPS / max(float(weight.sum()), 1e-300)).astype(np.int64), GROUPS - 1)
+    group = np.minimum((before * GROUPS / total).astype(np.int64), GROUPS - 1)
     sums = np.stack([np.bincount(group, w, GROUPS) for w in (weight, probabilities, positive)])
     return [(w, p / w, positive / w) for w, p, positive in sums.T.tolist() if w > 0.0]
 

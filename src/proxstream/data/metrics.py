@@ -18,11 +18,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from ..core.losses import Loss
+from ..core.records import NamedTuple
 from ..core.validation import Array
 from .measures import SCORE_BITS, auc, bins, calibration_groups, ndcg, pair_accuracy, quotient, row_losses
 from .rowblock import weights_or_ones

@@ -11,13 +11,12 @@ its exposure.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from ..core.losses import Loss
 from ..core.losses.base import LOSSES
 from ..core.penalties import Penalty
+from ..core.records import NamedTuple
 from ..core.validation import Array
 from .rowblock import RowBlock
 

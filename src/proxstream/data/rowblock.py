@@ -12,10 +12,11 @@ entries, so that checking all slices of a block costs as much as checking the bl
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from ..core.records import NamedTuple
 from ..core.validation import Array
 from .sparse_checks import check_csr, check_sparse, is_canonical
 from .threads import in_pieces

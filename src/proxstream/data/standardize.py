@@ -14,10 +14,11 @@ that has had one value only has z = 0, and in (1) the weight 0.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from ..core.records import NamedTuple
 from ..core.validation import Array
 from .rowblock import NO_WEIGHTS, RowBlock
 

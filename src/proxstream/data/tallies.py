@@ -18,11 +18,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from ..core.losses import Loss
+from ..core.records import NamedTuple
 from ..core.validation import Array
 from .measures import LABEL_BITS, SCORE_BITS, bins, quotient
 from .rowblock import weights_or_ones
@@ -98,7 +99,7 @@ class BinaryTally:
 
     def _used_bins(self) -> Array:
         """Return the bins that have weight: few of them if there are few rows."""
-        bins = np.flatnonzero(self.arrays["scores"]) // 2
+        bins = np.flatnonzero(self.arrays["scores"] != 0.0) // 2  # finding truth values takes a tenth of the time
         return bins[np.diff(bins, prepend=-1) > 0]
 
     def facts(self) -> dict[str, float | int]:
@@ -118,7 +119,8 @@ class BinaryTally:
 
     def best_constant(self) -> Constant | None:
         """Return the constant score of the least loss."""
-        return _best_constant(self._loss, np.array([-1.0, 1.0]), self.arrays["scores"].sum(axis=0))
+        weights = self.arrays["scores"][self._used_bins()].sum(axis=0)
+        return _best_constant(self._loss, np.array([-1.0, 1.0]), weights)
 
 
 class ClassTally:
@@ -219,10 +221,12 @@ def _best_constant(loss: Loss, labels: Array, weights: Array) -> Constant | None
     if total == 0.0:
         return None
     low, high = (labels.min(), labels.max()) if loss.link == "identity" else (-40.0, 40.0)
-    for _ in range(100):
-        middle = (low + high) / 2
-        with np.errstate(over="ignore"):
+    with np.errstate(over="ignore"):
+        for _ in range(100):
+            before, middle = (low, high), (low + high) / 2
             slope = float(weights @ loss.slope(np.full(len(labels), middle), labels))
-        low, high = (low, middle) if slope > 0.0 else (middle, high)
+            low, high = (low, middle) if slope > 0.0 else (middle, high)
+            if (low, high) == before:  # there is no number between the two
+                break
     best = min((low, high), key=lambda p: float(weights @ loss.value(np.full(len(labels), p), labels)))
     return Constant(float(best), float(weights @ loss.value(np.full(len(labels), best), labels)) / total)

@@ -16,12 +16,13 @@ of a format returns the checksum at the end of a file without parsing its rows.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator
 from importlib import import_module
-from pathlib import PurePath
-from typing import Any, NamedTuple
+from typing import Any
 
+from ..core.records import NamedTuple
 from .bad_rows import BadRows
 from .sources import COMPRESSIONS, Source, Thing
 from .types import Chunk, DataError, Position, Settings
@@ -84,8 +85,8 @@ FORMATS = {
 _EXTENSIONS = {extension: one for one in FORMATS.values() for extension in one.extensions}
 
 _NUMBER = rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
-_SVMLIGHT = re.compile(rb"[ \t]*" + _NUMBER + rb"([ \t]+(qid:-?\d+|\d+:" + _NUMBER + rb"))*[ \t]*(#.*)?\r?$")
-_VW = re.compile(rb"[^|]*\|")
+_SVMLIGHT = rb"[ \t]*" + _NUMBER + rb"([ \t]+(qid:-?\d+|\d+:" + _NUMBER + rb"))*[ \t]*(#.*)?\r?$"
+_VW = rb"[^|]*\|"
 
 
 def changed(job: Job, how: str = "") -> DataError:
@@ -105,10 +106,10 @@ def infer(source: Source) -> Format:
     """Return the format of a source by its extension, else by how it begins."""
     if isinstance(source, Thing):
         return _infer_thing(source)
-    path = PurePath(source.name)
-    if path.suffix.lower() in COMPRESSIONS:
-        path = path.with_suffix("")
-    known = _EXTENSIONS.get(path.suffix.lower())
+    name, suffix = os.path.splitext(source.name)
+    if suffix.lower() in COMPRESSIONS:
+        suffix = os.path.splitext(name)[1]
+    known = _EXTENSIONS.get(suffix.lower())
     return known if known is not None else _sniff(source.name, source.head())
 
 
@@ -132,7 +133,7 @@ def _sniff(name: str, head: bytes) -> Format:
     if not lines:
         return FORMATS["svmlight"]  # no rows in any format
     for known, pattern in (("svmlight", _SVMLIGHT), ("vw", _VW)):
-        if pattern.match(lines[0]):
+        if re.match(pattern, lines[0]):
             return FORMATS[known]
     for known, separator in (("tsv", b"\t"), ("csv", b",")):
         if separator in lines[0] and lines[0].isascii() and b"\0" not in lines[0]:

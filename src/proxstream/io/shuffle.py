@@ -11,10 +11,10 @@ not depend on the version of a library.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
 
 import numpy as np
 
+from ..core.records import NamedTuple
 from ..core.validation import Array
 from ..data.rowblock import RowBlock
 from .types import Chunk, DataError, Position

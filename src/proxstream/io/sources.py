@@ -11,11 +11,11 @@ import glob
 import io
 import os
 import select
+import stat
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path, PurePath
 from typing import Any, Protocol
 
 from .types import DataError
@@ -123,15 +123,17 @@ class Located:
             info = self._system.get_file_info(self._path)
             exists, folder, size = info.type != fs.FileType.NotFound, info.type == fs.FileType.Directory, info.size
         else:
-            place = Path(self.name)
-            exists, folder = place.exists(), place.is_dir()
-            size = place.stat().st_size if exists else 0
+            try:
+                info = os.stat(self.name or os.curdir)
+                exists, folder, size = True, stat.S_ISDIR(info.st_mode), info.st_size
+            except (FileNotFoundError, NotADirectoryError, ValueError):
+                exists, folder, size = False, False, 0
         if not exists:
             raise FileNotFoundError(f"{self.name}: no such file")
         if folder:
             raise IsADirectoryError(f"{self.name}: a directory, expected a file; its files are read as {self.name}/*")
         self.size: int | None = size
-        suffix = PurePath(self.name).suffix.lower()
+        suffix = os.path.splitext(self.name)[1].lower()
         self.compression = COMPRESSIONS.get(suffix)
         if self.compression is None and suffix not in BINARY:
             with self.native() if self._system is not None else open(self._path, "rb") as file:

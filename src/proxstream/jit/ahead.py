@@ -22,7 +22,6 @@ import sys
 import threading
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,7 +31,8 @@ from .arguments import FORMATS, flatten
 
 __all__ = ["Version", "describe", "flatten", "versions"]
 
-FOLDER = Path(__file__).parent / "built"
+FOLDER: str | os.PathLike[str] = os.path.join(os.path.dirname(os.path.abspath(__file__)), "built")
+INDEX, CODE = "index.json", "kernels.bin"
 FORMAT = 1  # of the index
 # What x86-64-v3 has beyond what every 64-bit processor has, as Linux names it.
 V3 = {"avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe", "xsave"}
@@ -187,12 +187,12 @@ class _View:
 class Library:
     """The object code of all versions: each is loaded when it is first called."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.index = _read_index(folder)
-        with open(folder / "kernels.bin", "rb") as file:
+        with open(os.path.join(folder, CODE), "rb") as file:
             self._file = file.read()
         if len(self._file) != self.index["size"]:
-            raise UnusableError(f"{folder.name} is not complete")
+            raise UnusableError(f"{os.path.basename(folder)} is not complete")
         self._lock = threading.Lock()
         self._places: dict[str, int] = {}
         self._codes: list[loader.Code] = []
@@ -232,17 +232,18 @@ def external(name: str) -> int:
     raise UnusableError(f"no library has the function {name}")
 
 
-def _read_index(folder: Path) -> dict[str, Any]:
+def _read_index(folder: str | os.PathLike[str]) -> dict[str, Any]:
     """Return the index of a folder, if the code beside it is ours, whole, from these sources and for this processor."""
     if os.environ.get("PROXSTREAM_PREBUILD") == "0":
         raise UnusableError("PROXSTREAM_PREBUILD is 0")
     if name := _other_processor():
         raise UnusableError(f"{name} is set to another processor's")
-    if not folder.is_dir():
+    if not os.path.isdir(folder):
         raise UnusableError("none were compiled when the package was installed")
-    for path in (folder, folder / "index.json", folder / "kernels.bin"):
-        _check_owner(path)
-    index: dict[str, Any] = json.loads((folder / "index.json").read_bytes())
+    for name in ("", INDEX, CODE):
+        _check_owner(os.path.join(folder, name))
+    with open(os.path.join(folder, INDEX), "rb") as file:
+        index: dict[str, Any] = json.load(file)
     if index.get("format") != FORMAT or index.get("system") != SYSTEM:
         raise UnusableError(f"they were compiled for {index.get('system')}, format {index.get('format')}")
     if index["sources"] != sources.digest():
@@ -253,9 +254,9 @@ def _read_index(folder: Path) -> dict[str, Any]:
     return index
 
 
-def _check_owner(path: Path) -> None:
+def _check_owner(path: str) -> None:
     """Refuse a file or folder that a user other than this one and root could have written."""
-    found = path.stat()
+    found = os.stat(path)
     if found.st_uid not in (0, os.getuid()) or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise UnusableError(f"{path} can be written by other users")
 

@@ -23,7 +23,7 @@ from typing import Any
 
 from .. import jit
 from . import sources
-from .ahead import FORMAT, SYSTEM, TARGET, dimensions, parse
+from .ahead import CODE, FORMAT, INDEX, SYSTEM, TARGET, dimensions, parse
 from .arguments import FORMATS
 
 MANIFEST = Path(__file__).parent / "manifest.txt"
@@ -164,8 +164,8 @@ def build(folder: Path, manifest: Path = MANIFEST, workers: int | None = None) -
         "kernels": kernels,
     }
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "kernels.bin").write_bytes(code + made)
-    (folder / "index.json").write_text(json.dumps(index))
+    (folder / CODE).write_bytes(code + made)
+    (folder / INDEX).write_text(json.dumps(index))
     return sum(map(len, kernels.values()))
 
 

@@ -24,12 +24,13 @@ would be counted as a reference in both, for every row.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ..core.losses._kernels import slope
 from ..core.penalties._kernels import Bounded
+from ..core.records import NamedTuple
 from ..jit.byteops import pointer
 from ..jit.compile import INTERPRETED, ask_for_cell, ask_for_rows, compiled, generic, inlined
 from ._finite import CAREFUL, ROW, are_finite, magnitude, quiet_step

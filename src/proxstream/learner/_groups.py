@@ -34,11 +34,12 @@ l2 term moves the level apart: those have no lazy form.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ..core.penalties._kernels import Plain
+from ..core.records import NamedTuple
 from ..jit.compile import generic, inlined
 from ._rules import (
     NOW,

@@ -10,10 +10,11 @@ the dimension; its features must be distinct.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from ..core.records import NamedTuple
 from ..jit.byteops import dot_in_strands, pointer
 from ..jit.compile import ask_for_cell, ask_for_rows, compiled, inlined
 from ._finite import CAREFUL, REACH, ROW, are_finite, larger, largest, limit, quiet, quiet_step

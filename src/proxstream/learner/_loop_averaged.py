@@ -22,11 +22,12 @@ form. V's digits are those of its largest terms: an epoch ends when v_s = P_s ha
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ..core.penalties._kernels import Bounded, clip
+from ..core.records import NamedTuple
 from ..jit.compile import ask_for_cell, ask_for_rows, compiled, generic, inlined
 from ._finite import CAREFUL, REACH, ROW, are_finite, larger, largest, limit, quiet, quiet_step
 from ._loop import AHEAD, longest

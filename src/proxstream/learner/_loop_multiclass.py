@@ -12,11 +12,12 @@ a class, and writes back. Two kinds of loss:
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ..core.losses import _kernels as losses
+from ..core.records import NamedTuple
 from ..jit.compile import ask_for_cells, compiled, generic, inlined
 from ._finite import CAREFUL, REACH, ROW, are_finite, larger, largest, limit, quiet, quiet_step
 from ._groups import brought, norm_strength, read_row, settle_rows, unit, write_row

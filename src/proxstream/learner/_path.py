@@ -10,12 +10,13 @@ A row of weight 0 is predicted and changes nothing: predictions are made in this
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ..core.losses._kernels import value
 from ..core.penalties._kernels import Bounded, Plain
+from ..core.records import NamedTuple
 from ..jit.byteops import SQUARE, every_nth, gather_square, pointer, scatter_square
 from ..jit.compile import ask_for_rows, compiled, generic, inlined, prefetch
 from ._finite import CAREFUL, REACH, ROW, are_finite, larger, largest, limit, quiet, quiet_step

@@ -10,11 +10,12 @@ with its strength alone. A row of weight 0 is predicted and changes nothing.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ..core.losses._kernels import slope
+from ..core.records import NamedTuple
 from ..jit.byteops import pointer
 from ..jit.compile import compiled, inlined
 from ._auto import (

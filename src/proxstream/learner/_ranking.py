@@ -11,10 +11,11 @@ buffer row by row returns their scores before it learns the first of their pairs
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from ..core.records import NamedTuple
 from ..data._random import uniform
 from ..jit.compile import compiled
 

@@ -28,10 +28,11 @@ for its l2 penalty, rho_s <= 0, turns signs or ends in 0: it ends its epoch, so 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..core.losses._kernels import slope, value
 from ..core.penalties._kernels import clip, solve
+from ..core.records import NamedTuple
 from ..jit.compile import generic, inlined
 
 EPOCH = 1 << 20

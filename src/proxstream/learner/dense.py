@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from ..core.algorithms.base import ExampleAlgorithm
 from ..core.geometries import Euclidean
 from ..core.losses import Loss
 from ..core.penalties import NoPenalty, Penalty
+from ..core.records import NamedTuple
 from ..core.validation import Array
 from ..data.rowblock import RowBlock
 from ..online import OnlineLearner

@@ -17,13 +17,14 @@ import copy
 import math
 import threading
 from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
 from ..core.algorithms.auto import AutoFTRL, units_move
 from ..core.losses import Loss, _kernels as losses
 from ..core.penalties import Penalty, _kernels as penalties
+from ..core.records import NamedTuple
 from ..core.validation import Array
 from ..data.rowblock import RowBlock
 from . import (

@@ -43,11 +43,12 @@ C. Ma et al., Adding vs. averaging in distributed primal-dual optimization, 2015
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ..core.algorithms import Algorithm
+from ..core.records import NamedTuple
 from ..core.validation import Array
 from . import _auto as auto, _merge as kernel
 from .engine import CompiledEngine

@@ -7,12 +7,13 @@ scale continue side by side, and those of the other scale, if there are any.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ..core.algorithms import auto_state
 from ..core.algorithms.auto_state import SCALES, UNDECIDED
+from ..core.records import NamedTuple
 from ..core.validation import Array
 from ..data.rowblock import RowBlock
 from .path_engine import PathEngine, Snapshots, under

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import reduce
 from operator import add
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from ..core.losses.binary import Hinge
 from ..core.losses.multiclass import MulticlassHinge
 from ..core.losses.regression import Absolute, EpsilonInsensitive
 from ..core.penalties import GroupL2, GroupLinf, NoPenalty, Penalty, _kernels as penalties
+from ..core.records import NamedTuple
 from . import _rules as rules
 from ._groups import RowL2, RowLinf
 from ._loop import Parts

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ..core import validation as _checks
+from ..core.records import NamedTuple
 from ..core.validation import Array
 from ..data.rowblock import NO_WEIGHTS, RowBlock
 from . import _ranking as ranking

@@ -18,12 +18,13 @@ that shows up after the trial only is missed. All is a function of the sequence 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ..core.algorithms import auto_state
 from ..core.algorithms.auto_state import SCALES, UNDECIDED
+from ..core.records import NamedTuple
 from ..core.validation import Array
 from ..data.rowblock import RowBlock
 from .divergence import DivergedError

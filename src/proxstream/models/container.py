@@ -20,16 +20,18 @@ Any error is a `ModelFileError` of one line that starts with the path.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from typing import Any, BinaryIO, NamedTuple
+from contextlib import suppress
+from importlib import import_module
+from typing import Any, BinaryIO
 
 import numpy as np
 
+from ..core.records import NamedTuple
 from ..core.validation import Array
 from ..io.atomic import replacing
 
@@ -37,6 +39,7 @@ FORMAT = "proxstream 1"
 LONGEST_HEADER = 1 << 25
 MOST_DIMENSIONS = 8
 UNFOLDED, TIMES = 1 << 29, 1 << 12  # limits of expanded sparse arrays: in bytes, and per byte stored
+FEW_BYTES = 1 << 20  # up to which a checksum is computed without OpenSSL
 PIECE = 1 << 22  # bytes written, read or hashed at once
 
 DTYPES: dict[str, np.dtype[Any]] = {
@@ -168,11 +171,26 @@ def _head(header: Header, sparse: dict[str, list[int]], tensors: dict[str, Array
     if len(text) > LONGEST_HEADER:
         raise ValueError(f"the header must be at most {LONGEST_HEADER} bytes, got {len(text)}")
     head = len(text).to_bytes(8, "little") + text
-    digest = hashlib.sha256(head)
+    digest = _sha256(offset)
+    digest.update(head)
     for array in tensors.values():
         for piece in _pieces(array):
             digest.update(piece)
     return head.replace(b'"sha256":"' + b"0" * 64, b'"sha256":"' + digest.hexdigest().encode())
+
+
+def _sha256(size: int) -> Any:
+    """Return a new SHA-256 checksum, for about so many bytes.
+
+    OpenSSL, behind `hashlib`, is quicker, but loading it takes longer than a small model.
+    """
+    if size < FEW_BYTES:
+        for module in ("_sha2", "_sha256"):  # since Python 3.12, and before
+            with suppress(ImportError, AttributeError):
+                return import_module(module).sha256()
+    from hashlib import sha256
+
+    return sha256()
 
 
 def _pieces(array: Array) -> Iterator[memoryview]:
@@ -220,7 +238,8 @@ def _read(file: BinaryIO, size: int) -> tuple[Header, dict[str, Array]]:
     if not isinstance(checksum, str) or len(checksum) != 64 or text.count(checksum.encode()) != 1:
         raise ModelFileError("is damaged: it must have one checksum of 64 digits")
     tensors = _checked_layout(layout, size - 8 - length)
-    digest = hashlib.sha256(start + text.replace(checksum.encode(), b"0" * 64))
+    digest = _sha256(size)
+    digest.update(start + text.replace(checksum.encode(), b"0" * 64))
     stored = {tensor.name: _read_tensor(file, tensor, digest) for tensor in tensors}
     if digest.hexdigest() != checksum:
         raise ModelFileError("is damaged: its checksum does not match its contents")

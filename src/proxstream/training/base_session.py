@@ -10,8 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..core.component import component
 from ..core.validation import Array
@@ -22,6 +21,9 @@ from ..learner.learner import Learner
 from . import holdout, report
 from .labels import Labels
 from .report import Line, Pass
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 
 class NoRowsError(ValueError):
@@ -47,7 +49,7 @@ class Plan:
     """
 
     passes: int = 1
-    held_out: Fraction = Fraction(0)
+    held_out: Fraction | int = 0
     early_stop: int = 0
     every: int = 0
     skip_bad: bool = False

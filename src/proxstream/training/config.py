@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import field, fields, replace
-from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,6 +25,9 @@ from .base_session import Plan
 from .labels import Labels, make_labels
 from .option_words import label_text, option_words
 from .strengths import DEFAULT, Strengths, parse_choice
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 # Fields that do not shape the model, and fields that `settings` expands into several options.
 NOT_SETTINGS = (
@@ -254,6 +255,8 @@ class TrainConfig:
 
     def continue_initial(self) -> tuple[TrainConfig, Learner]:
         """Return the configuration with the settings of the model that training continues from, and its learner."""
+        from hashlib import file_digest
+
         from ..models import file as modelfile
 
         path = self.initial or ""
@@ -265,7 +268,7 @@ class TrainConfig:
             raise modelfile.ModelFileError(f"{path}: holds weights only, training cannot continue from it")
         learner.n_threads = self.threads
         with open(path, "rb") as file:
-            checksum = hashlib.file_digest(file, "sha256").hexdigest()
+            checksum = file_digest(file, "sha256").hexdigest()
         zero_based, min_index = bool(model.reading.get("zero_based", True)), model.reading.get("min_index", 0)
         if self.min_index == 0 and not zero_based:
             raise modelfile.ModelFileError(f"{path}: was trained with --one-based, which cannot be changed")
@@ -324,12 +327,16 @@ class TrainConfig:
         return bool(self.held_out_share) or self.holdout_file is not None
 
     @cached_property
-    def held_out_share(self) -> Fraction:
+    def held_out_share(self) -> Fraction | int:
         """The share of the rows that is held out; 0 if none are, or those of a separate file.
 
         >>> TrainConfig(("a.svm",), "m.psm", holdout_share=0.25).held_out_share
         Fraction(1, 4)
         """
+        if not self.holdout_every and not self.holdout_share:
+            return 0
+        from fractions import Fraction
+
         if self.holdout_every:
             return Fraction(1, self.holdout_every)
         return Fraction(repr(float(self.holdout_share))).limit_denominator(1_000_000)

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -23,11 +22,14 @@ from ..learner.learner import Learner
 from ..models.model import Weights
 from .report import HELD_OUT, Pass
 
+if TYPE_CHECKING:
+    from fractions import Fraction
+
 Block: TypeAlias = "tuple[RowBlock, Array | None, Array | None]"  # rows, their qid and their offset
 MOST = 1 << 23  # numbers of held-out rows that are kept: about 100 MB
 
 
-def held_out_rows(share: Fraction, before: int, n_rows: int) -> Array:
+def held_out_rows(share: Fraction | int, before: int, n_rows: int) -> Array:
     """Return which of the next rows are held out: row i (from 1) if floor(i f) > floor((i - 1) f).
 
     >>> held_out_rows(Fraction(1, 3), 1, 5)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ..core.component import component
 from ..core.losses import Loss
+from ..core.records import NamedTuple
 from ..core.validation import Array
 from ..data.labels import LabelEncoder, text_numbers
 from ..data.rowblock import RowBlock

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +19,8 @@ from . import holdout
 from .labels import Labels
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from ..io.features.featurizer import Featurizer
 
 
@@ -56,7 +57,12 @@ class OpenedStream:
 
 
 def opening_rows(
-    stream: OpenedStream, labels: Labels, *, held_out: Fraction, skip: bool, featurizer: Callable[[], Featurizer | None]
+    stream: OpenedStream,
+    labels: Labels,
+    *,
+    held_out: Fraction | int,
+    skip: bool,
+    featurizer: Callable[[], Featurizer | None],
 ) -> RowBlock | None:
     """Return the first rows that will be learned, at most `batch.strengths.OPENING`, as the learner will be given them.
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ..core.losses import Loss
+from ..core.records import NamedTuple
 from ..core.validation import Array
 
 

@@ -287,13 +287,12 @@ class Run(BaseRun):
     def _n_features(self) -> int:
         """Return with how many features a learner starts: those of hashing; one that cannot grow needs all."""
         from ..learner.engine import CompiledEngine
-        from ..learner.path_trial import PathTrial
         from ..learner.trial import TrialEngine
 
         spec = self.featurizer.spec if self.featurizer is not None else None
         hashed = 1 if spec is None or spec.bits is None else 1 << spec.bits
         learner = self.config.learner(hashed)
-        grows = isinstance(learner.engine, (CompiledEngine, TrialEngine, PathTrial))
+        grows = isinstance(learner.engine, (CompiledEngine, TrialEngine))
         if grows or (hashed > 1 and spec is not None and not spec.standardize):
             return hashed
         if not self.stream.rereadable:

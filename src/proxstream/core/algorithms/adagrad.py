@@ -7,7 +7,7 @@ optimization, 2010.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from .. import validation as _checks
 from ..component import component
 from ..geometries import Curvature, Shape, Spectrum
 from ..penalties import Penalty
+from ..records import NamedTuple
 from ..validation import Array
 from .base import Algorithm, Point, Problem
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from ..component import component
 from ..geometries import Curvature
 from ..losses import Loss
 from ..penalties import Penalty
+from ..records import NamedTuple
 from ..validation import Array
 from . import auto_state
 from .auto_state import SCALES, UNDECIDED, Auto, AutoTrial, join_scales

@@ -7,10 +7,10 @@ summed, and the one with the lower sum plays (at a tie, the scale per feature); 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
+from ..records import NamedTuple
 from ..validation import Array
 
 SCALES = ("feature", "global")

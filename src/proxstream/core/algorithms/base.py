@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import Field
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from .. import validation as _checks
 from ..geometries import Curvature, Euclidean, Geometry, Shape
 from ..losses import Loss
 from ..penalties import Penalty
+from ..records import NamedTuple
 from ..validation import Array
 
 EUCLIDEAN = Euclidean()

@@ -8,7 +8,7 @@ their zeros are fewer than dual averaging's.
 from __future__ import annotations
 
 import math
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from .. import validation as _checks
 from ..component import component
 from ..geometries import Euclidean, Geometry, Shape, check_geometry
 from ..penalties import L1, L2, ElasticNet, NoPenalty, Penalty
+from ..records import NamedTuple
 from ..validation import Array
 from .base import Algorithm, Example, Point, Problem, check_rate, inverse_rate
 

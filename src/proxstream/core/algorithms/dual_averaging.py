@@ -9,7 +9,7 @@ Reference: L. Xiao, Dual averaging methods for regularized stochastic learning a
 from __future__ import annotations
 
 import math
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from .. import validation as _checks
 from ..component import component
 from ..geometries import Curvature, Euclidean, Geometry, Shape, check_geometry
 from ..penalties import L1, Penalty
+from ..records import NamedTuple
 from ..validation import Array
 from .base import Algorithm, Point, Problem
 

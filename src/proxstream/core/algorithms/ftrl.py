@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from ..component import component
 from ..geometries import Curvature, Euclidean, Geometry, Spectrum, check_geometry
 from ..losses.regression import Squared
 from ..penalties import Penalty
+from ..records import NamedTuple
 from ..validation import Array
 from .base import Algorithm, Example, Point, Problem
 from .rates import Rate, rate_of

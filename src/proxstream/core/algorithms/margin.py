@@ -6,7 +6,7 @@ regularization of weight vectors, 2009; Duchi, Hazan and Singer 2010, equation 1
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from ..losses.binary import Hinge
 from ..losses.multiclass import MulticlassHinge
 from ..losses.regression import Absolute, EpsilonInsensitive
 from ..penalties import Penalty
+from ..records import NamedTuple
 from ..validation import Array
 from .base import Example, ExampleAlgorithm, Point, State
 

@@ -17,9 +17,11 @@ from dataclasses import fields
 from functools import cache
 from inspect import getclosurevars
 from types import FunctionType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+
+from proxstream.core.records import NamedTuple
 
 from ...jit.compile import INTERPRETED, compiled, generic, inlined, substitute
 from .. import losses as library

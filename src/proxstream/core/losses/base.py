@@ -6,11 +6,12 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import fields
 from numbers import Real
-from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
 
 from proxstream.core.losses.numerics import Floats
+from proxstream.core.records import NamedTuple
 
 Kind = Literal["binary", "regression", "multiclass", "ranking"]
 Link = Literal["identity", "log", "logit"]

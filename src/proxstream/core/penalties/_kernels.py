@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ...jit.compile import generic
+from ..records import NamedTuple
 from . import Penalty
 
 

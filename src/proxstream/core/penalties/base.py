@@ -15,13 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Set
 from dataclasses import replace
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import validation as _checks
 from ..component import field_values
+from ..records import NamedTuple
 from ..validation import Array
 from .coordinate import threshold
 from .segments import Vector

@@ -19,10 +19,11 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, combinations, combinations_with_replacement, groupby, islice, product
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
+from ...core.records import NamedTuple
 from ...core.validation import Array
 from ...data.rowblock import RowBlock
 from ...data.standardize import Standardizer

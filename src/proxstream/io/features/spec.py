@@ -26,10 +26,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from fnmatch import fnmatchcase
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...core import validation as _checks
 from ...core.component import component
+from ...core.records import NamedTuple
 
 KINDS = ("numeric", "categorical", "text")
 ROLES = ("label", "weight", "qid", "offset")

@@ -11,10 +11,11 @@ import re
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from ...core.records import NamedTuple
 from ...core.validation import Array
 from ...data.rowblock import NO_WEIGHTS, RowBlock, as_block
 from ...data.sparse_checks import check_sparse

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from ...core.records import NamedTuple
 from ...core.validation import Array
 from ..features.featurizer import Cells, Featurizer, RawRows
 from ..features.spec import FeatureSpec, Grams

@@ -10,10 +10,11 @@ It leaves in `state` how far it got, and what is wrong with the record that it s
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from ...core.records import NamedTuple
 from ...jit.byteops import WIDTH, ZEROS, joined, not_digits, occurrences, pointer, trailing_zeros, word, write_places
 from ...jit.compile import compiled, compiled_inline
 from ..features._hash import hashed, murmur3_32

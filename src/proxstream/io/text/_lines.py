@@ -7,10 +7,11 @@ bad, and leaves in `state` how far it got; a line that is bad, or does not fit a
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from ...core.records import NamedTuple
 from ...jit.byteops import pointer
 from ...jit.compile import compiled, compiled_inline
 

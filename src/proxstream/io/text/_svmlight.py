@@ -20,10 +20,11 @@ to the parser of single lines.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from ...core.records import NamedTuple
 from ...jit.byteops import (
     AT_ONCE,
     HIGH,

@@ -10,10 +10,11 @@ end of the one before.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from ...core.records import NamedTuple
 from ...jit.byteops import WIDTH, below, digits, occurrences, pointer, write_places
 from ...jit.compile import compiled
 from ..features._hash import LOW, hashed

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from ...core.records import NamedTuple
 from ...core.validation import Array
 from ...data.rowblock import RowBlock
 from ..types import ALL_FEATURES, Settings

@@ -11,10 +11,11 @@ import csv
 import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 
+from ...core.records import NamedTuple
 from ...core.validation import Array
 from ...data.rowblock import NO_WEIGHTS, RowBlock
 from ..features.featurizer import SALTS, Featurizer, RawRows, listed

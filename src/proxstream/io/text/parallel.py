@@ -14,8 +14,9 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import ExitStack
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from ...core.records import NamedTuple
 from ...data.threads import pool_of
 from ..formats import Job
 from ..types import Chunk

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 
+from ...core.records import NamedTuple
 from ...core.validation import Array
 from ...data.rowblock import RowBlock
 from ..formats import Job, changed
