@@ -66,7 +66,11 @@ def problem_of(name: str, penalty: ps.penalties.Penalty, d: int = 4, n: int = 10
         ("absolute", ElasticNet(1.0, 1e-6), WIDE, "sdca"),
         ("hinge", L1(1.0), 4, "interior"),
         ("hinge", L1(1.0), WIDE, "interior"),
-        ("perceptron", L2(1e-6), 4, "sdca"),
+        ("perceptron", L2(1e-6), 4, "interior"),
+        ("perceptron", L1(1.0), WIDE, "interior"),
+        ("smoothed_hinge", L1(1.0), WIDE, "interior"),
+        ("smoothed_hinge", ElasticNet(1.0, 1e-6), 4, "sdca"),
+        ("smoothed_hinge", L2(1e-6), 4, "newton"),
         ("logistic", L2(1e-6) + NonNegative(), 4, "sdca"),
         ("softmax", L2(1.0), 4, "multiclass"),
         ("softmax", L2(0.001), 4, "newton"),
@@ -84,8 +88,6 @@ def test_choice(name: str, penalty: ps.penalties.Penalty, d: int, room: str) -> 
         ("logistic", NoPenalty()),
         ("logistic", L2([1.0, 0.0, 1.0, 1.0])),
         ("hinge", L1([1.0, 0.0, 1.0, 1.0])),
-        ("perceptron", L1(1.0)),
-        ("smoothed_hinge", L1(1.0)),
         ("logistic", L1(1.0) + NonNegative()),
     ],
 )
@@ -99,7 +101,7 @@ def test_a_requested_solver_is_used_or_refused() -> None:
     assert choose(problem_of("logistic", L2(1e-9)), "sdca") == "sdca"
     assert choose(problem_of("hinge", L2(10.0)), "newton") == "interior"
     with pytest.raises(TypeError, match="no solver for loss"):
-        choose(problem_of("perceptron", L2(1.0)), "newton")
+        choose(problem_of("multiclass_hinge", L2(1.0)), "newton")
     with pytest.raises(ValueError, match="solver must be one of"):
         choose(problem_of("hinge", L2(1.0)), "simplex")
     own = losses.custom(lambda p, y: 0.5 * (p - y) ** 2, lambda p, y: p - y)
@@ -227,7 +229,7 @@ def test_bad_parameters_are_named() -> None:
         with pytest.raises(ValueError, match=message):
             ps.CertifiedClassifier(**parameters).fit(X, y)
     with pytest.raises(TypeError, match="no solver for loss"):
-        ps.CertifiedClassifier("perceptron", L1(0.1)).fit(X, y)
+        ps.CertifiedClassifier("hinge", L1(0.1) + NonNegative()).fit(X, y)
 
 
 def test_a_feature_without_a_penalty_ends_without_a_slope() -> None:

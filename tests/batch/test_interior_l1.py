@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -143,6 +144,79 @@ def test_wide_data_are_solved_on_a_working_set(name: str) -> None:
     assert best * (1.0 - 1e-9) <= found.primal <= best * (1.0 + 1e-5)
     assert found.dual <= best * (1.0 + 1e-9)
     assert 0 < np.count_nonzero(found.coef) <= 100
+
+
+ROUNDED = ["smoothed_hinge(1.0)", "smoothed_hinge(0.1)", "smoothed_hinge(0.001)"]
+
+
+def quadratic_program(problem: Problem) -> float:
+    """Return the least P of a smoothed hinge to some 1e-9, by proximal gradient steps with momentum that restarts."""
+    d, y, p = problem.n_features, problem.rows.y, problem.shares
+    X = csr_array((problem.rows.data, problem.rows.indices, problem.rows.indptr), shape=(len(y), d)).toarray()
+    X = np.column_stack((X, np.full(len(y), float(problem.fit_intercept))))
+    lam = np.append(np.broadcast_to(problem.penalty.terms((d,)).l1, d), 0.0)
+    size = 1.0 / (problem.loss.smoothness * np.linalg.norm(X * np.sqrt(p)[:, None], 2) ** 2)
+    w, ahead, t = np.zeros(d + 1), np.zeros(d + 1), 1.0
+    for _ in range(60_000):
+        u = ahead - size * (X.T @ (p * problem.loss.slope(X @ ahead, y)))
+        new = np.sign(u) * np.maximum(np.abs(u) - size * lam, 0.0)
+        t = 1.0 if (ahead - new) @ (new - w) > 0.0 else 0.5 + np.sqrt(0.25 + t * t)
+        if np.array_equal(new, w):
+            break
+        w, ahead = new, new + (t - 1.0) / (0.5 + np.sqrt(0.25 + t * t)) * (new - w)
+    return problem.primal(w[:d], float(w[d]))
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("lam", [0.1, 0.003])
+@pytest.mark.parametrize("name", ROUNDED[:2])
+def test_rounded_corners_are_solved_as_by_proximal_gradient(name: str, lam: float, intercept: bool) -> None:
+    problem = problem_of(name, L1(lam), fit_intercept=intercept)
+    found = dispatch.solve(problem, tol=1e-7)
+    best = quadratic_program(problem)
+    assert found.converged
+    assert found.primal == pytest.approx(problem.primal(found.coef, found.intercept), rel=1e-12)
+    assert found.primal <= best * (1.0 + 1e-7)
+    assert found.dual <= best * (1.0 + 1e-12)
+
+
+@examples(40)
+@given(
+    name=st.sampled_from(ROUNDED),
+    lam=st.sampled_from([0.2, 0.03, 0.003]),
+    seed=st.integers(0, 1000),
+    n=st.integers(3, 40),
+    d=st.integers(4, 30),
+    intercept=st.booleans(),
+    scale=st.sampled_from([1.0, 100.0, 0.01]),
+)
+def test_rounded_corners_are_proved_on_any_small_problem(
+    name: str, lam: float, seed: int, n: int, d: int, intercept: bool, scale: float
+) -> None:
+    """Between those of the hinge's linear program, phi <= hinge <= phi + gamma / 2, is the optimum."""
+    problem = problem_of(name, L1(lam * scale), n, d, seed, fit_intercept=intercept)
+    problem.rows.data[:] *= scale
+    found = dispatch.solve(problem, tol=1e-6)
+    hinge = least(replace(problem, loss=losses.hinge))
+    assert found.converged
+    assert found.primal == pytest.approx(problem.primal(found.coef, found.intercept), rel=1e-12)
+    assert hinge - 0.5 * problem.loss.gamma - 1e-9 <= found.primal <= hinge * (1.0 + 2e-6) + 1e-12
+
+
+def test_wide_data_with_rounded_corners_are_solved_on_a_working_set() -> None:
+    problem = problem_of("smoothed_hinge(0.01)", L1(0.03), n=60, d=4000, density=0.05)
+    found = dispatch.solve(problem, tol=1e-5)
+    assert found.converged
+    assert 0 < np.count_nonzero(found.coef) <= 100
+
+
+def test_the_optimum_of_the_perceptron_is_0() -> None:
+    for intercept in (False, True):
+        for d in (12, 4000):
+            found = dispatch.solve(problem_of("perceptron", L1(0.01), d=d, fit_intercept=intercept), tol=1e-12)
+            assert found.converged
+            assert (found.primal, found.dual, found.intercept) == (0.0, 0.0, 0.0)
+            assert not found.coef.any()
 
 
 def test_a_start_that_is_a_solution_is_returned() -> None:

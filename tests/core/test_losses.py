@@ -563,12 +563,14 @@ def test_means_and_probabilities_follow_the_link():
     assert apart.sum(axis=1) == pytest.approx(1.0, rel=1e-15)
 
 
-@pytest.mark.parametrize("loss", [loss for loss in SCALAR if loss.piecewise_linear], ids=str)
+@pytest.mark.parametrize("loss", [loss for loss in SCALAR if loss.has_sides], ids=str)
 def test_sides_are_the_loss_as_a_maximum_over_bounded_numbers(loss):
     p = np.linspace(-4, 4, 161)
     for y in labels_of(loss):
-        sigma, c, h, o = loss.sides(np.full(len(p), y))
-        assert np.sum(h * np.maximum(c - sigma * p, 0), axis=0) - o * (y - p) == pytest.approx(
+        sigma, c, h, o, e = loss.sides(np.full(len(p), y))
+        slack = c - sigma * p
+        beta = np.clip(slack / e, 0.0, h) if e else h * (slack > 0.0)
+        assert np.sum(beta * slack - 0.5 * e * beta**2, axis=0) - o * (y - p) == pytest.approx(
             loss.value(p, y), abs=1e-12
         )
 

@@ -4,7 +4,7 @@
     smooth                     L2                            `newton`, or `sdca` where the penalty is strong enough
     smooth                     L1, elastic net               `l1`
     with kinks                 L2, elastic net               `sdca`, or `interior` where data are narrow and L2 is weak
-    with kinks                 L1                            `interior`, on a working set where data are wide
+    with kinks, smoothed hinge L1                            `interior`, on a working set where data are wide
     with kinks                 with a strongly convex part   `sdca`
     softmax                    L2                            `newton`, or `multiclass` where the penalty is strong
     softmax, multiclass hinge  what `multiclass` takes       `multiclass`
@@ -112,8 +112,9 @@ def _primal(problem: Problem) -> Room | None:
     strong = bool(np.all(np.greater(terms.l2, 0.0)))
     if not (terms.only_l1_l2 and (strong or np.all(np.add(terms.l1, terms.l2) > 0.0))):
         return None
-    if problem.loss.piecewise_linear:
-        return "interior" if problem.n_features <= NARROW or not strong else None
+    narrow_with_kinks = problem.loss.piecewise_linear and problem.n_features <= NARROW
+    if problem.loss.has_sides and (narrow_with_kinks or not strong):
+        return "interior"
     return "newton" if problem.loss.smooth and not under_l1 else None
 
 
@@ -147,8 +148,8 @@ def kappa(problem: Problem) -> float:
 
 def _refusal(loss: Loss, penalty: Penalty) -> str:
     every = [one for one in map(losses.get, losses.names()) if one.kind != "ranking" and one.has_conjugate]
-    under_l1 = ", ".join(one.name for one in every if takes_l1(one) or one.piecewise_linear)
-    others = " and ".join(one.name for one in every if one.smooth and not takes_l1(one))
+    under_l1 = ", ".join(one.name for one in every if takes_l1(one) or one.has_sides)
+    others = " and ".join(one.name for one in every if one.smooth and not takes_l1(one) and not one.has_sides)
     return (
         f"no solver for loss {loss} with penalty {penalty!r}: {under_l1} take L1 and ElasticNet, and with {others} L2, "
         "with a strength > 0 for every weight; other losses with kinks, and penalties with other parts, need L2 or "

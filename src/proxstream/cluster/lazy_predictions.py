@@ -58,22 +58,18 @@ def _predict_block(model: Any, block: Any, method: str) -> Array:
 
 
 class LazyPredictions:
-    """What an estimator that has a local twin, `to_local()`, predicts."""
-
-    def _to_predict(self) -> Any:
-        """Return the local model."""
-        model: Any = self
-        return model.to_local()
+    """What an estimator predicts that has a local twin, `_to_predict()`."""
 
     def _predict(self, X: Any, method: str, width: int = 0, dtype: Any = np.float64) -> Any:
         """Return predictions of the local model; for a dask array or frame, a dask array."""
         check_is_fitted(self)
-        local = self._to_predict()
+        model: Any = self
+        local = model._to_predict()
         return predict_lazily(local, X, method, width, dtype) if is_lazy(X) else getattr(local, method)(X)
 
     def _score(self, X: Any, y: Any, sample_weight: Any, measure: Any) -> float:
         if y is None:  # a stream has its own labels
-            return float(self._to_predict().score(X))
+            return float(self._to_predict().score(X))  # type: ignore[attr-defined]
         y, predicted, sample_weight = dask.compute(y, self._predict(X, "predict"), sample_weight)
         return float(measure(y, predicted, sample_weight=sample_weight))
 

@@ -129,6 +129,8 @@ class DaskStreamBase(StreamEstimator):
                 setattr(model, name, own[name])
         return model
 
+    _to_predict = to_local
+
     def __proxstream_as__(self) -> Any:
         return self.to_local()
 

@@ -167,8 +167,10 @@ class BatchEstimator(LinearModelMixin, Stored, Composed):
             solutions[0].coef if one else np.column_stack([s.coef for s in solutions]),
             solutions[0].intercept if one else np.array([s.intercept for s in solutions]),
         )
-        if not all(solution.converged for solution in solutions):
-            message = shortfall(type(self).__name__, last, self.tol, self._advice)
+        short = [solution.history[-1] for solution in solutions if not solution.converged]
+        if short:
+            widest = max(short, key=lambda record: record.gap)
+            message = shortfall(type(self).__name__, widest, self.tol, self._advice)
             warnings.warn(message, ConvergenceWarning, stacklevel=4)
 
     def _set_weights(self, coef: Array, intercept: Any) -> None:

@@ -58,7 +58,7 @@ class CertifiedClassifier(BatchClassifier, _Certified):
 
     Smooth losses under L1, L2 or the elastic net are solved on the primal by Newton's method, or by Prox-SDCA where
     that is faster; losses with kinks by Prox-SDCA if the penalty has a strongly convex part, or by an interior-point
-    method under L1 or where that is faster.
+    method under L1 (so also the smoothed hinge) or where that is faster.
 
     Two classes have one vector of weights, classes_[1] being positive. With more, the logistic loss is the softmax and
     the hinge the multiclass hinge of Crammer and Singer; every other binary loss, or multi_class="one_vs_rest", sets

@@ -32,6 +32,7 @@ MOST = 1 << 23  # numbers of held-out rows that are kept: about 100 MB
 def held_out_rows(share: Fraction | int, before: int, n_rows: int) -> Array:
     """Return which of the next rows are held out: row i (from 1) if floor(i f) > floor((i - 1) f).
 
+    >>> from fractions import Fraction
     >>> held_out_rows(Fraction(1, 3), 1, 5)
     array([False,  True, False, False,  True])
     """

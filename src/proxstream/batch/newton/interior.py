@@ -1,24 +1,26 @@
-"""Losses with kinks under L2, L1 and their sums: a primal-dual interior-point method.
+"""Losses of straight pieces under L2, L1 and their sums: a primal-dual interior-point method.
 
-A piecewise linear loss is the best that one or two bounded numbers beta_k, the sides of a row, can make of its score:
+Such a loss is the best that one or two bounded numbers beta_k, the sides of a row, can make of its score:
 
-    phi(z, y) = max over 0 <= beta_k <= h_k of  sum_k beta_k (c_k - sigma_k z) - o (y - z)
+    phi(z, y) = max over 0 <= beta_k <= h_k of  sum_k beta_k (c_k - sigma_k z) - (e/2) beta_k^2 - o (y - z)
     alpha = sum_k sigma_k beta_k - o                                                             (1)
 
-    loss                 sides (sigma, c, h)                        o
-    hinge                (y, 1, 1)                                  0
-    absolute             (1, y, 2)                                  1
-    quantile(tau)        (1, y, 1)                                  1 - tau
-    epsilon_insensitive  (1, y - epsilon, 1), (-1, -y - epsilon, 1) 0
+    loss                 sides (sigma, c, h)                        o        e
+    hinge                (y, 1, 1)                                  0        0
+    smoothed_hinge       (y, 1, 1)                                  0        gamma
+    perceptron           (y, 0, 1)                                  0        0
+    absolute             (1, y, 2)                                  1        0
+    quantile(tau)        (1, y, 1)                                  1 - tau  0
+    epsilon_insensitive  (1, y - epsilon, 1), (-1, -y - epsilon, 1) 0        0
 
 So the dual problem has bounds alone, and weights are optimal where, with multipliers l and u >= 0 of the two bounds,
 
-    c - sigma z = u - l         l beta = 0,  u gamma = 0,  gamma = h - beta         mu w = X'(p alpha)        (2)
+    c - sigma z - e beta = u - l     l beta = 0,  u gamma = 0,  gamma = h - beta     mu w = X'(p alpha)       (2)
 
 Products are put at nu > 0 in place of 0 and nu taken to 0, each step Newton's on (2). All but the weights can be
 eliminated, and what is left has the form that `curvature` solves:
 
-    theta = 1 / (u / gamma + l / beta)          r = c - sigma z - nu / gamma + nu / beta
+    theta = 1 / (u / gamma + l / beta + e)      r = c - sigma z - e beta - nu / gamma + nu / beta
     (X' D X + mu) dw = X'e + X'(p alpha) - mu w          D = p sum_k theta_k,  e = p sum_k theta_k sigma_k r_k      (3)
     dbeta = theta (r - sigma X dw)
 
@@ -72,10 +74,10 @@ def solve(
     start: Solution | None = None,
     n_threads: int = 1,
 ) -> Solution:
-    """Solve a problem with a piecewise linear loss and a penalty of l1 and l2 parts to a relative duality gap of `tol`.
+    """Solve a problem with a loss of straight pieces and a penalty of l1 and l2 parts to a relative gap of `tol`.
 
-    An epoch is a step of the method. `seed` is for solvers that draw; this one does not. A start is taken only if it
-    proves enough by itself: points at their bounds are not a valid start.
+    An epoch is a step of the method. `seed` is for solvers that draw; this one does not. A start, as weights 0, is
+    taken only if it proves enough by itself: points at their bounds are not a valid start.
 
     >>> import proxstream as ps
     >>> from proxstream.data.rowblock import as_block
@@ -84,18 +86,28 @@ def solve(
     array([1., 0.])
     """
     trace = Trace(tol)
-    if start is not None and _proves(problem, start, trace):
-        return Solution(start.coef, start.intercept, start.alpha, trace.history, True)
+    for known in (_without_weights(problem, trace), start):
+        if known is not None and _proves(problem, known, trace):
+            return Solution(known.coef, known.intercept, known.alpha, trace.history, True)
     if problem.n_features > NARROW and np.any(problem.penalty.terms(problem.shape).l1):
         return _Columns(problem, trace, n_threads).run(max_epochs)
     with Passes(problem, n_threads) as passes:
         return _Interior(problem, passes, trace).run(max_epochs)
 
 
+def _without_weights(problem: Problem, trace: Trace) -> Solution:
+    """Return weights 0 with the best intercept; that losses of 0 are least is proved by alpha = 0, without rounding."""
+    w, none = np.zeros(problem.shape), np.zeros(problem.rows.n_rows)
+    intercept, alpha = null_point(problem) if problem.primal(w, 0.0) > 0.0 else (0.0, none)
+    return Solution(w, intercept, alpha, trace.history, False)
+
+
 def _proves(problem: Problem, start: Solution, trace: Trace) -> bool:
-    """Return whether a solution of another problem is one of this."""
+    """Return whether a solution of another problem is one of this, and record it then."""
     primal = problem.primal(start.coef, start.intercept)
     dual = dual_point(problem, start.alpha, search=False).value
+    if not primal - dual <= trace.tol * max(abs(primal), abs(dual)):
+        return False
     return trace.certify(0, primal, dual, int(np.count_nonzero(start.coef)))
 
 
@@ -134,7 +146,7 @@ class _Interior:
         if self.problem.loss.kind == "regression":
             w[-1] = passes.one * float(self.p @ self.problem.rows.y)
         z = passes.times(w)
-        residual = sides.c - sides.sigma * z
+        residual = sides.c - sides.sigma * z - 0.5 * sides.e * sides.h
         scale = 0.5 * float(np.mean(np.abs(residual) @ self.p)) or 1.0
         low, up = np.maximum(-residual, 0.0) + scale, np.maximum(residual, 0.0) + scale
         at = State(Four(0.5 * sides.h, 0.5 * sides.h, low, up), self.signed.start(scale))
@@ -184,7 +196,7 @@ class _Interior:
     def _step(self, w: Array, z: Array, v: Array, at: State) -> tuple[float, Array, State]:
         """Return the size of a step, the weights' direction and the changes of all else; v is X'(p alpha)."""
         rows, weights, j = at.rows, at.weights, self.signed.j
-        theta = 1.0 / (rows.up / rows.gamma + rows.low / rows.beta)
+        theta = 1.0 / (rows.up / rows.gamma + rows.low / rows.beta + self.sides.e)
         D = self.p * theta.sum(axis=0)
         rest = v - self.mu * w
         self.mu[j] = self.signed.stiffness(weights)
@@ -193,7 +205,7 @@ class _Interior:
 
         def towards(lower: Any, upper: Any, aims: tuple[Any, Any]) -> tuple[Array, State]:
             """Return Newton's step to products l beta = lower and u gamma = upper, (3), and those of weights."""
-            r = self.sides.c - self.sides.sigma * z - upper / rows.gamma + lower / rows.beta
+            r = self.sides.c - self.sides.sigma * z - self.sides.e * rows.beta - upper / rows.gamma + lower / rows.beta
             e = self.p * (theta * self.sides.sigma * r).sum(axis=0)
             aim = self.signed.towards(weights, w[j], v[j], *aims)
             rest[j] = aim.A / aim.yielding

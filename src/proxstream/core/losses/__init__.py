@@ -17,7 +17,7 @@ losses themselves, and calling one sets its parameters: `losses.logistic`, `loss
     variance_power                of losses with a log link: they take offsets
     mean(scores)                  the mean label, of regression losses
     probabilities(scores)         those of the classes, of logistic and softmax
-    smooth, piecewise_linear, has_probabilities, has_conjugate, of_residuals, under_l1    what solvers ask
+    smooth, has_sides, piecewise_linear, has_probabilities, has_conjugate, of_residuals, under_l1    what solvers ask
     check_labels(y)               a ValueError that names the first label not accepted
     kind                          "binary", "regression", "multiclass" or "ranking"
 

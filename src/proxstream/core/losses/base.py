@@ -18,7 +18,9 @@ Link = Literal["identity", "log", "logit"]
 
 
 class Sides(NamedTuple):
-    """A piecewise linear loss: phi(p, y) = max over 0 <= beta_k <= h_k of sum_k beta_k (c_k - sigma_k p) - o (y - p).
+    """A loss of straight pieces, with kinks or with corners rounded by e > 0:
+
+        phi(p, y) = max over 0 <= beta_k <= h_k of  sum_k beta_k (c_k - sigma_k p) - (e/2) beta_k^2 - o (y - p)
 
     sigma, c and h are arrays (sides, labels).
     """
@@ -27,6 +29,7 @@ class Sides(NamedTuple):
     c: Any
     h: Any
     o: float
+    e: float = 0.0
 
 
 class Loss(ABC):
@@ -116,9 +119,14 @@ class Loss(ABC):
         return None
 
     @property
+    def has_sides(self) -> bool:
+        """Whether `sides` describes phi."""
+        return type(self).sides is not Loss.sides
+
+    @property
     def piecewise_linear(self) -> bool:
         """Whether phi is straight between kinks and `sides` describes it."""
-        return type(self).sides is not Loss.sides
+        return self.has_sides and not self.smooth
 
     @property
     def has_probabilities(self) -> bool:
@@ -138,8 +146,8 @@ class Loss(ABC):
         return 3.0
 
     def sides(self, y: Floats) -> Sides:
-        """A piecewise linear loss as a maximum over bounded numbers, for an array of labels."""
-        raise TypeError(f"{self} is not piecewise linear")
+        """A loss of straight pieces as a maximum over bounded numbers, for an array of labels."""
+        raise TypeError(f"{self} does not consist of straight pieces")
 
     def mean(self, scores: Any) -> Any:
         """The mean label E[y | x] that scores predict: the scores themselves, or e^score with a log link.

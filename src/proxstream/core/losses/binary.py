@@ -211,6 +211,11 @@ class SmoothedHinge(MarginLoss):
         """-y t with t = (1 - m)/(gamma + c) clipped to [0, 1]."""
         return -y * clipped(np.maximum(1.0 - y * p, 0.0), self.gamma + c)
 
+    def sides(self, y: Floats) -> Sides:
+        """beta (1 - y p) - (gamma/2) beta^2 for 0 <= beta <= 1."""
+        one = np.ones((1, len(y)))
+        return Sides(y[None], one, one, 0.0, self.gamma)
+
     def curvature(self, p: Floats, y: Floats) -> Floats:
         """1/gamma where 1 - gamma < m < 1, else 0."""
         return indicator((1.0 - y * p > 0.0) & (1.0 - y * p < self.gamma), p) / self.gamma
@@ -257,6 +262,11 @@ class Perceptron(MarginLoss):
     def implicit_step(self, p: Floats, y: Floats, c: Floats) -> Floats:
         """-y t with t = -m/c clipped to [0, 1]."""
         return -y * clipped(np.maximum(-y * p, 0.0), c)
+
+    def sides(self, y: Floats) -> Sides:
+        """-beta y p for 0 <= beta <= 1."""
+        one = np.ones((1, len(y)))
+        return Sides(y[None], np.zeros((1, len(y))), one, 0.0)
 
 
 @component
