@@ -23,7 +23,7 @@ from .interpreted import interpreted_kernels
 from .training.training_cases import clicks
 
 # No example fails for being slow: how long one takes depends on the load. The examples are the same in every run, so
-# that the tests pass on every machine or on none: an eighth of them by default, all with
+# that the tests pass on every machine or on none: a tenth of them by default, all with
 # `--hypothesis-profile thorough`, and with `explore` new ones each time.
 UNHURRIED: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("repeatable", derandomize=True, **UNHURRIED, max_examples=QUICK)

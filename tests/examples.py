@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-QUICK = 31  # examples by default where a test does not say how many; `examples` knows the profile by it
+QUICK = 21  # examples by default where a test does not say how many; `examples` knows the profile by it
 
 
 def examples(count: int, **more: Any) -> settings:
-    """Return the settings of a property test: an eighth of these examples by default, all of them in other profiles."""
+    """Return the settings of a property test: a tenth of these examples by default, all of them in other profiles."""
     by_default = settings.default.max_examples == QUICK  # type: ignore[attr-defined]
-    return settings(max_examples=min(count, max(8, count // 8)) if by_default else count, **more)
+    return settings(max_examples=min(count, max(6, count // 10)) if by_default else count, **more)
 
 
 def mark_cases(items: Iterable[pytest.Item]) -> None:

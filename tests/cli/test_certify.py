@@ -116,11 +116,11 @@ def test_a_hashed_model_in_32_bits_is_judged_by_its_own_norm_and_lists_what_occu
         lines.append(f"{int(x + rng.logistic() > 0)},{x:.4f},{z:.4f},{rng.choice(['Rome', 'Bern', 'Oslo'])}")
     rows, model = str(tmp_path / "rows.csv"), str(tmp_path / "model.psm")
     (tmp_path / "rows.csv").write_text("\n".join(lines) + "\n")
-    assert cli.main(["train", rows, "-o", model, "-q"]) == 0
+    assert cli.main(["train", rows, "-o", model, "-q", "-b", "12"]) == 0
     assert cli.main(["certify", model, rows, "--json"]) == 0
     reported = json.loads(capsys.readouterr().out)
     assert reported["dual"] <= reported["primal"] < np.log(2.0)
     assert cli.main(["certify", model, rows, "--l1", "0.02", "--features", "--json"]) == 0
     reported = json.loads(capsys.readouterr().out)
     assert [entry["name"] for entry in reported["never_zero"]] == [["x"]]
-    assert len(reported["always_zero"]) == 4  # z and three cities, not the 2^22 places of the table
+    assert len(reported["always_zero"]) == 4  # z and three cities, not the 2^12 places of the table

@@ -132,6 +132,7 @@ def test_a_wide_table_without_a_label_shows_its_last_column(run: Any) -> None:
     assert done.err.endswith(", 20 more, 'outcome'\n")
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize("loss", ["poisson", "gamma"])
 def test_a_label_that_a_loss_of_amounts_rejects_names_what_it_accepts(loss: str, run: Any) -> None:
     Path("amounts.csv").write_text("label,x\n1,1\n-1,2\n")

@@ -128,6 +128,7 @@ def test_held_out_rows_passes_and_a_loss_without_probabilities(run: Any, browser
     assert "held-out loss" in words_of(browser)
 
 
+@pytest.mark.exhaustive
 def test_pages_of_a_regression(run: Any, browser: Any) -> None:
     numbers(Path("numbers.svm"))
     assert run("train", "numbers.svm", "-o", "m.psm", "--loss", "squared", "--report", "run.html").code == 0
@@ -167,6 +168,7 @@ def test_a_page_of_a_ranking(run: Any, browser: Any) -> None:
     assert "NDCG" in words_of(browser)
 
 
+@pytest.mark.default_cases(1)
 @pytest.mark.parametrize(("loss", "figures"), [("logistic", BINARY), ("squared", NUMBERS)])
 def test_a_page_of_a_batch_solver(run: Any, browser: Any, loss: str, figures: list[str]) -> None:
     data = "clicks.svm" if loss == "logistic" else str(numbers(Path("numbers.svm")))
@@ -178,6 +180,7 @@ def test_a_page_of_a_batch_solver(run: Any, browser: Any, loss: str, figures: li
     assert "Predictions of the rows that the model was fitted to." in words_of(browser)
 
 
+@pytest.mark.exhaustive
 def test_one_class_and_a_single_row(run: Any, browser: Any) -> None:
     Path("one.svm").write_text("1 0:1 3:2\n")
     assert run("train", "one.svm", "-o", "m.psm", "--report", "run.html").code == 0
@@ -193,6 +196,7 @@ def test_a_model_without_weights_has_a_page(run: Any) -> None:
     assert "All weights are 0." in Path("run.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.exhaustive
 def test_figures_follow_the_page_into_the_dark(run: Any, browser: Any) -> None:
     """The pixels of a figure change with the preference: dark ink on light, light ink on dark."""
     assert run("train", "clicks.svm", "-o", "m.psm", "--report", "run.html").code == 0

@@ -520,6 +520,7 @@ def test_exp_root_is_wrights_omega():
 
 
 @pytest.mark.skipif(not EXTENDED, reason="needs a longdouble wider than float64")
+@pytest.mark.default_cases(2)
 @pytest.mark.parametrize("power", [1.05, 1.5, 1.95, 2.0])
 def test_tweedie_and_gamma_steps_to_the_last_digits_at_every_scale(power):
     rng, p, c = _extreme_cases(np.float64)

@@ -112,7 +112,7 @@ def test_every_penalty_is_checked():
     assert {*SEPARABLE, *COUPLED, "kl"} == set(pen.PENALTIES)
 
 
-@pytest.mark.default_cases(25)
+@pytest.mark.default_cases(15)
 @pytest.mark.parametrize("names", CHECKED, ids="+".join)
 def test_solve_finds_the_naive_minimizer(names):
     @problems_of(40)
@@ -147,7 +147,7 @@ def test_relative_accuracy_when_curvature_and_pull_are_far_apart(name):
         np.testing.assert_allclose(penalty.solve(u, h), expected, rtol=1e-11, atol=1e-15)
 
 
-@pytest.mark.default_cases(25)
+@pytest.mark.default_cases(15)
 @pytest.mark.parametrize("names", CHECKED, ids="+".join)
 def test_solve_is_non_expansive(names):
     """In the metric h, v -> solve(-h v, h) moves two points no farther apart."""

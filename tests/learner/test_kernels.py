@@ -130,7 +130,7 @@ def test_compiled_kernels_equal_the_dense_family(case: Case) -> None:
 MEANS = ("adagrad", "mirror", "truncated", "sgd", "arow")
 
 
-@pytest.mark.default_cases(1)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", MEANS)
 def test_compiled_means_equal_the_dense_family(name: str) -> None:
     case = COVERING[name]

@@ -46,7 +46,6 @@ COMBINATIONS = product(ALGORITHMS, zip(cycle(PENALTIES), (np.float32, np.float64
 DEFAULT = [
     ("ftrl", "l1", np.float32, "logistic"),
     ("auto", "l2", np.float32, "squared"),
-    ("rda, enhanced", "elastic net", np.float64, "logistic"),
 ]
 REST = [(a, p, t, LOSSES[i % 3]) for i, (a, (p, t)) in enumerate(COMBINATIONS)]
 CASES = [*DEFAULT, *(pytest.param(*case, marks=pytest.mark.exhaustive) for case in REST if case not in DEFAULT)]

@@ -127,6 +127,7 @@ ANY_STATE = [
 ]
 
 
+@pytest.mark.default_cases(3)
 @pytest.mark.parametrize(("algorithm", "penalty"), ANY_STATE, ids=str)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_losses_of_whole_queries_do_not_depend_on_cuts(algorithm: Any, penalty: Any, dtype: Any) -> None:
@@ -243,8 +244,7 @@ def queries(seed: int, n: int, weights: Any, kind: str) -> tuple[Any, Any, Any]:
     return X, np.floor(4.0 * ranks), qid
 
 
-@pytest.mark.default_cases(1)
-@pytest.mark.compiled
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("kind", ["plain", "binary", "shifted"])
 def test_the_default_orders_new_queries_as_well_as_ftrl_proximal(kind: str) -> None:
     weights = np.random.default_rng(0).normal(size=40)

@@ -31,6 +31,7 @@ def tried(module: str, *args: str) -> dict[str, Any]:
     return dict(json.loads(done.stdout))
 
 
+@pytest.mark.exhaustive
 def test_a_sample_of_changed_settings_is_refused_or_works() -> None:
     counted = tried("tests.models.metadata_mutants", "389")
     assert counted.pop("failures") == []

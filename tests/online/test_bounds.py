@@ -741,7 +741,7 @@ def below(regret, bound):
 # ---- the tests
 
 
-@pytest.mark.default_cases(70)
+@pytest.mark.default_cases(50)
 @pytest.mark.parametrize("game", GAMES, ids=lambda g: g.name)
 def test_the_bound_is_the_theorems_formula(game):
     for adversary, T in ((against, 1), (gaussian, 2), (against, 9), (growing, 9)):
@@ -777,7 +777,7 @@ def test_regret_is_never_above_the_bound(game):
                 assert below(ledger.linearized_regret(x), without.value)
 
 
-@pytest.mark.default_cases(60)
+@pytest.mark.default_cases(30)
 @pytest.mark.parametrize("game", [g for g in GAMES if g.regret != TRUE_WITH], ids=lambda g: g.name)
 def test_strongly_convex_losses_take_their_share_off_the_bound(game):
     ledger, history, c = play(game, against, 9, loss_curvature=1.0)
@@ -823,6 +823,7 @@ def attained(game, T=25):
     return max(shares)
 
 
+@pytest.mark.default_cases(10)
 @pytest.mark.parametrize(
     ("name", "share"),
     [
@@ -1077,7 +1078,7 @@ def test_a_long_way_down_the_simplex_weights_are_known_by_their_logarithm():
     assert below(ledger.linearized_regret([1.0, 0.0], penalty=True), found.value)
 
 
-@pytest.mark.default_cases(70)
+@pytest.mark.default_cases(50)
 @pytest.mark.parametrize("game", GAMES, ids=lambda g: g.name)
 def test_where_nothing_happened_nothing_is_owed(game):
     ledger = ps.Regret(ps.OnlineLearner(game.algorithm, game.penalty, dim=D))

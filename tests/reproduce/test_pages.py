@@ -94,12 +94,14 @@ def test_a_quick_run_is_finite_and_its_page_is_whole(name: str, tmp_path: Path, 
     look_at(browser, tmp_path / "index.html", 1)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ALL)
 def test_a_quick_run_is_a_function_of_its_seed(name: str) -> None:
     one, run = reproduce.experiment(name), Run(quick=True, seed=3, jobs=1)
     assert numbers(one.perform(run)) == numbers(one.perform(run))
 
 
+@pytest.mark.default_cases(4)
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_pages_of_the_full_runs_are_whole(page: Path, browser: Any) -> None:
     look_at(browser, page)

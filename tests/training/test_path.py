@@ -39,7 +39,7 @@ def train(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytes
 
 
 @pytest.mark.interpreted("core", "learner")
-@pytest.mark.default_cases(4)
+@pytest.mark.default_cases(2)
 @pytest.mark.parametrize(
     "options",
     [
@@ -138,6 +138,7 @@ def test_auto_leaves_out_held_out_rows_and_quarantines_bad_rows_once(train: Any)
     assert grids[0] == grids[1] == grids[2]
 
 
+@pytest.mark.exhaustive
 def test_auto_sees_standardized_columns(train: Any) -> None:
     rows = [f"{(i * 7) % 13 * 1000 + 5},{i % 2 if i % 5 else (i * 7) % 13 > 6:d}" for i in range(300)]
     Path("table.csv").write_text("\n".join(["amount,label", *rows]) + "\n")
