@@ -21,6 +21,8 @@ from proxstream.data.rowblock import as_block
 
 from ..examples import examples
 
+pytestmark = pytest.mark.interpreted
+
 SMOOTH = ["logistic", "squared", "squared_hinge", "smoothed_hinge(0.5)", "huber(0.7)", "poisson", "gamma"]
 SMOOTH += ["tweedie(1.3)"]
 

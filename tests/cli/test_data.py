@@ -51,6 +51,7 @@ def test_options_go_with_what_they_mean_something_in(run: Any) -> None:
     assert run("train", "clicks.svm", "-o", "m.psm", "-q", "--one-based", "--bits", "10")[0] == 0
 
 
+@pytest.mark.interpreted
 def test_a_cache_of_a_table_takes_the_options_of_training(run: Any) -> None:
     Path("texts.csv").write_text("label,review,price,id\n1,good one,NA,7\n0,bad one,3,8\n")
     options = ("--text", "review=words:1-2", "--drop", "id", "--nulls", "NA", "--numeric", "price", "--names")

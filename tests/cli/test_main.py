@@ -135,6 +135,7 @@ def test_commands_of_one_process_count_their_own_seconds(capsys: pytest.CaptureF
     assert sum(map(float, shown)) < took
 
 
+@pytest.mark.exhaustive
 def test_demo_imports_no_scikit_learn_and_leaves_the_report_alone(tmp_path: Path) -> None:
     code = (
         "import sys, os; from proxstream.cli import main; main(['demo', '--rows', '50']); "

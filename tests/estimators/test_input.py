@@ -134,6 +134,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize("what", REFUSED)
 @pytest.mark.parametrize("kind", [ps.StreamClassifier, ps.StreamRegressor, ps.StreamRanker])
 def test_a_refused_batch_leaves_no_trace(kind: Any, what: str) -> None:
@@ -338,6 +339,7 @@ def test_pair_accuracy_counts_pairs(rows: list[tuple[int, int]]) -> None:
     np.testing.assert_allclose(pair_accuracy(scores, y), np.mean(known) if known else np.nan)
 
 
+@pytest.mark.interpreted
 def test_the_score_is_a_mean_over_queries() -> None:
     X = np.array([[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]])
     y, qid = np.array([0, 1, 2, 1, 0, 5]), np.array([1, 1, 1, 2, 2, 3])

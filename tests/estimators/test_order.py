@@ -44,6 +44,7 @@ def test_ordered_rows_are_warned_of_once_and_learned_all_the_same(classes: int) 
     np.testing.assert_array_equal(streamed.coef_, model.coef_)
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize("classes", [0, 2, 4])
 def test_shuffled_rows_few_rows_and_queries_are_not_warned_of(classes: int) -> None:
     X, y = sorted_rows(classes)

@@ -24,6 +24,8 @@ from proxstream.io.text import parallel, vw
 from ..examples import examples
 from . import naive_text, text_cases
 
+pytestmark = pytest.mark.interpreted
+
 CODECS = {"": None, ".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}
 
 

@@ -66,6 +66,7 @@ def cut(rows: RowBlock, start: int, stop: int) -> RowBlock:
     )
 
 
+@pytest.mark.interpreted
 @pytest.mark.default_cases(1)
 @pytest.mark.parametrize(("name", "dtype", "average"), PLAYS)
 @examples(20)

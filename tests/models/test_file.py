@@ -144,6 +144,7 @@ ESTIMATORS: dict[str, Callable[[], Any]] = {
 }
 
 
+@pytest.mark.interpreted
 @pytest.mark.default_cases(2)
 @pytest.mark.parametrize("kind", ESTIMATORS)
 def test_a_loaded_estimator_continues_training(kind: str, tmp_path: Path) -> None:
