@@ -96,8 +96,7 @@ def best_seen(given_problem: Problem) -> float:
     return float(solver(given_problem, tol=1e-4, max_epochs=300).primal)
 
 
-@pytest.mark.compiled
-@pytest.mark.default_cases(1)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("loss", "y"), CANDIDATES, ids=[loss for loss, _ in CANDIDATES])
 def test_the_gap_of_any_model_bounds_what_could_be_gained(loss: str, y: Any) -> None:
     kind = ps.losses.get(loss)

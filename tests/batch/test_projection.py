@@ -51,6 +51,7 @@ def problems(draw: st.DrawFn) -> tuple[Any, ...]:
     return X, y, c, loss, l1, l2, draw(st.booleans()), draw(st.sampled_from([0.0, 1e-6, 1e-3, 0.1, 3.0])), rng
 
 
+@pytest.mark.exhaustive
 @examples(300)
 @given(problems())
 def test_no_projection_is_above_the_optimum(drawn: Any) -> None:

@@ -55,7 +55,7 @@ def here(data: list[str], *words: object) -> Any:
 # ---- one run is as good as many
 
 
-@pytest.mark.default_cases(1)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "words",
     [

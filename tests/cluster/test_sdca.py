@@ -136,7 +136,7 @@ def test_a_partition_solves_its_own_problem_exactly() -> None:
 PENALTIES = [(ps.L2(0.01), 1e-6), (ps.ElasticNet(0.02, 0.01), 1e-6), (ps.L1(0.02), 1e-3)]
 
 
-@pytest.mark.default_cases(2)
+@pytest.mark.default_cases(1)
 @pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize(("penalty", "tol"), PENALTIES)
 @pytest.mark.parametrize("k", [1, 3])

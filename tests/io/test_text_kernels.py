@@ -225,7 +225,7 @@ def row_by_row(text: bytes, dtype: Any) -> tuple[list[Any], int]:
     return rows, bad
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dtype", [np.float32, pytest.param(np.float64, marks=pytest.mark.exhaustive)])
 def test_windows_of_plain_lines_are_what_the_lines_are_one_by_one(dtype: Any) -> None:
     for seed in range(300):
         rng = random.Random(seed)

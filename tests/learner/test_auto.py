@@ -391,6 +391,7 @@ def test_sorted_rows_leave_a_model_of_all_rows_unless_it_tracks():
     assert losses[0] < 0.8 * losses[1]
 
 
+@pytest.mark.exhaustive
 def test_several_classes_are_learned_in_one_pass():
     from sklearn.datasets import load_digits
 

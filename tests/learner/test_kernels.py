@@ -113,7 +113,7 @@ def test_the_covering_set_covers() -> None:
 
 
 # In the default run: one that is compiled ahead, and two that other tests compile too.
-OFTEN = ("rda", "mirror", "sgd")
+OFTEN = ("rda", "mirror")
 COMPILED = [
     pytest.param(case, id=name, marks=[pytest.mark.exhaustive] * (name not in OFTEN)) for name, case in COVERING.items()
 ]

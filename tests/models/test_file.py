@@ -164,7 +164,7 @@ def test_a_loaded_estimator_continues_training(kind: str, tmp_path: Path) -> Non
     assert other.progressive_loss_ == model.progressive_loss_
 
 
-@pytest.mark.default_cases(2)
+@pytest.mark.default_cases(1)
 @pytest.mark.parametrize("kind", ESTIMATORS)
 def test_weights_alone_predict_the_same_and_learn_no_more(kind: str, tmp_path: Path) -> None:
     path, again = tmp_path / "a.psm", tmp_path / "b.psm"

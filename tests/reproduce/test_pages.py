@@ -65,6 +65,7 @@ QUICKEST = "ftrl-oscillation"  # which the default run has
 ALL = [name if name == QUICKEST else pytest.param(name, marks=pytest.mark.exhaustive) for name in reproduce.EXPERIMENTS]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ALL)
 def test_a_quick_run_is_finite_and_its_page_is_whole(name: str, tmp_path: Path, browser: Any) -> None:
     one, run = reproduce.experiment(name), Run(quick=True, seed=3, jobs=1)
