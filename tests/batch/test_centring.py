@@ -188,7 +188,7 @@ def test_a_path_far_from_zero():
         "penalty": ps.ElasticNet(0.9, 0.1),
         "n_strengths": 8,
         "ratio": 0.01,
-        "tol": 1e-13,
+        "tol": 1e-12,
         "random_state": 0,
         "cv": 3,
     }
