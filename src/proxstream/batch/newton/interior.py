@@ -76,8 +76,8 @@ def solve(
 ) -> Solution:
     """Solve a problem with a loss of straight pieces and a penalty of l1 and l2 parts to a relative gap of `tol`.
 
-    An epoch is a step of the method. `seed` is for solvers that draw; this one does not. A start, as weights 0, is
-    taken only if it proves enough by itself: points at their bounds are not a valid start.
+    An epoch is a step of the method. `seed` is for solvers that draw; this one does not. A start is taken
+    only if it proves enough by itself: points at their bounds are not a valid start.
 
     >>> import proxstream as ps
     >>> from proxstream.data.rowblock import as_block
@@ -86,20 +86,15 @@ def solve(
     array([1., 0.])
     """
     trace = Trace(tol)
-    for known in (_without_weights(problem, trace), start):
-        if known is not None and _proves(problem, known, trace):
-            return Solution(known.coef, known.intercept, known.alpha, trace.history, True)
+    zero = np.zeros(problem.shape)
+    if problem.primal(zero, 0.0) == 0.0:  # as for the perceptron: no loss is below 0, which alpha = 0 proves exactly
+        start = Solution(zero, 0.0, np.zeros(problem.rows.n_rows), trace.history, False)
+    if start is not None and _proves(problem, start, trace):
+        return Solution(start.coef, start.intercept, start.alpha, trace.history, True)
     if problem.n_features > NARROW and np.any(problem.penalty.terms(problem.shape).l1):
         return _Columns(problem, trace, n_threads).run(max_epochs)
     with Passes(problem, n_threads) as passes:
         return _Interior(problem, passes, trace).run(max_epochs)
-
-
-def _without_weights(problem: Problem, trace: Trace) -> Solution:
-    """Return weights 0 with the best intercept; that losses of 0 are least is proved by alpha = 0, without rounding."""
-    w, none = np.zeros(problem.shape), np.zeros(problem.rows.n_rows)
-    intercept, alpha = null_point(problem) if problem.primal(w, 0.0) > 0.0 else (0.0, none)
-    return Solution(w, intercept, alpha, trace.history, False)
 
 
 def _proves(problem: Problem, start: Solution, trace: Trace) -> bool:
